@@ -46,9 +46,9 @@ void UringWorker::opened(UringRead& read) {
   if (read.kept == KeptFiles::nowhere) return;
   KeptFile& kept = m_files[read.kept];
   kept.open = true;
-  for (std::uint32_t number = std::exchange(kept.first_waiting, nobody); number != nobody;) {
+  for (std::uint32_t number = std::exchange(kept.first_waiting, no_request); number != no_request;) {
     UringRead& waiting = m_reads[number];
-    number = std::exchange(waiting.next_waiting, nobody);
+    number = std::exchange(waiting.next_waiting, no_request);
     m_chains.read_kept(waiting);
   }
 }
@@ -105,9 +105,9 @@ void UringWorker::settle_failed_read(UringRead& read) {
 }
 
 void UringWorker::fail_waiting(KeptFile& file, Status status) {
-  for (std::uint32_t number = std::exchange(file.first_waiting, nobody); number != nobody;) {
+  for (std::uint32_t number = std::exchange(file.first_waiting, no_request); number != no_request;) {
     UringRead& waiting = m_reads[number];
-    number = std::exchange(waiting.next_waiting, nobody);
+    number = std::exchange(waiting.next_waiting, no_request);
     leave_kept(waiting);
     finish(waiting, status);
   }

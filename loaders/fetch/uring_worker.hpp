@@ -29,11 +29,11 @@ class UringWorker {
  private:
   struct KeptFile {
     bool open = false;
-    std::uint32_t first_waiting = nobody;
+    std::uint32_t first_waiting = no_request;
     DropMark mark;
     bool ended = false;  ///< its last sample was read: what is left of its pages goes with the last reader
   };
-  static constexpr std::uint32_t nobody = UINT32_MAX;
+  static constexpr std::uint32_t no_request = UINT32_MAX;
 
   // uring_worker.cpp: taking jobs, waiting, handing over
   void refuse_all(Status why);

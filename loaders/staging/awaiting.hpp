@@ -36,7 +36,7 @@ class Awaiting {
       return wait(&board.changes, board_seen, until);
     }
     const std::uint32_t responsible = m_view.responsible(m_next);
-    const SlabHead* const slab = responsible == nobody ? nullptr : m_view.slab(responsible);
+    const SlabHead* const slab = responsible == no_job ? nullptr : m_view.slab(responsible);
     const std::uint32_t seen = slab == nullptr ? 0 : slab->changes.load(std::memory_order_acquire);
     if (!m_view.find(m_next)) return wait(slab == nullptr ? nullptr : &slab->changes, seen, until);
     ++m_next;

@@ -77,7 +77,7 @@ std::uint32_t StagingCoordinator::admit(FileDescriptor page, FileDescriptor slab
   MemorySegment page_segment = staging::attach_sealed(std::move(page), sizeof(staging::ControlPage));
   MemorySegment slab_segment = makes ? staging::attach_sealed(std::move(slab), staging::slab_bytes(state.facts)) : MemorySegment();
   const std::uint32_t place = state.keeper.admit();
-  if (place == staging::nobody) {
+  if (place == staging::no_job) {
     throw Error(fmt::format("cannot take a job in: the group has its {} jobs, or batches of one that went are still in use until the epoch ends",
                             state.facts.jobs));
   }

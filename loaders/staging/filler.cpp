@@ -61,11 +61,11 @@ Sequence Filler::awaited(Sequence slowest) const {
 StepResult Filler::wait(const View::Slowest& slowest, std::uint32_t board_seen) const {
   const Nanoseconds until = m_timing.clock->now() + m_view.facts().look_again;
   const Board& board = m_view.board();
-  const ControlPage* const page = slowest.place == nobody ? nullptr : m_view.page(slowest.place);
+  const ControlPage* const page = slowest.place == no_job ? nullptr : m_view.page(slowest.place);
   if (page == nullptr) {
-    if (slowest.place == nobody && board.ended.load(std::memory_order_acquire) != 0) {
+    if (slowest.place == no_job && board.ended.load(std::memory_order_acquire) != 0) {
       // The last epoch may have opened, and the group ended, since this producer looked.
-      return {StagingStep::wait_for_room, m_view.slowest().place == nobody ? Outcome::ended : Outcome::again, nullptr, 0, {}};
+      return {StagingStep::wait_for_room, m_view.slowest().place == no_job ? Outcome::ended : Outcome::again, nullptr, 0, {}};
     }
     return {StagingStep::wait_for_room, Outcome::wait, &board.changes, board_seen, {until}};
   }
@@ -89,7 +89,7 @@ std::optional<Sequence> Filler::missing_before_epoch_of(Sequence chosen, Sequenc
 StepResult Filler::wait_published(Sequence sequence, std::uint32_t board_seen) const {
   const Nanoseconds until = m_timing.clock->now() + m_view.facts().look_again;
   const std::uint32_t producer = m_view.responsible(sequence);
-  const SlabHead* const slab = producer == nobody ? nullptr : m_view.slab(producer);
+  const SlabHead* const slab = producer == no_job ? nullptr : m_view.slab(producer);
   if (slab == nullptr) return {StagingStep::wait_for_room, Outcome::wait, &m_view.board().changes, board_seen, {until}};
   const std::uint32_t seen = slab->changes.load(std::memory_order_acquire);
   if (m_view.find(sequence) || m_view.responsible(sequence) != producer) return {StagingStep::wait_for_room, Outcome::again, nullptr, 0, {}};
@@ -115,7 +115,7 @@ StepResult Filler::choose() {
   if (const auto missing = missing_before_epoch_of(chosen, slowest.position)) return wait_published(*missing, board_seen);
 
   m_chosen = chosen;
-  std::uint32_t last = nobody;  // of this producer's published batches that no job is reading
+  std::uint32_t last = no_job;  // of this producer's published batches that no job is reading
   for (std::uint32_t slot = 0; slot < m_view.facts().slots(); ++slot) {
     const Tag there = tag(slot);
     if (there.state == SlotState::free || (there.state == SlotState::published && m_view.released_by_all(there.sequence))) {
@@ -124,9 +124,9 @@ StepResult Filler::choose() {
       return {StagingStep::choose, Outcome::again, nullptr, 0, {}};
     }
     if (there.state != SlotState::published || there.sequence < chosen || m_view.held(there.sequence)) continue;
-    if (last == nobody || there.sequence > tag(last).sequence) last = slot;
+    if (last == no_job || there.sequence > tag(last).sequence) last = slot;
   }
-  if (last == nobody) return wait(slowest, board_seen);
+  if (last == no_job) return wait(slowest, board_seen);
   // All slots hold batches that come after one which has become this producer's: no job gets past that one, so the last of them gives way.
   m_slot = last;
   m_retracted = tag(last);

@@ -47,7 +47,7 @@ struct StagingJob::State {
   std::optional<staging::Taker> taker;
   std::optional<staging::Filler> filler;
   std::optional<staging::Awaiting> awaiting;
-  std::uint32_t place = staging::nobody;
+  std::uint32_t place = staging::no_job;
   const pid_t process = ::getpid();
   /// By batch: its memory stays mapped while it is held, whatever is detached.
   std::array<std::shared_ptr<const void>, staging_most_held> kept;

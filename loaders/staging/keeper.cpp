@@ -38,10 +38,10 @@ StagingStep Keeper::next_step() const {
 
 std::uint32_t Keeper::admit() {
   const auto there = std::ranges::find_if(m_jobs, [](const Job& job) { return job.state == Job::State::none; });
-  if (there == m_jobs.end()) return nobody;
+  if (there == m_jobs.end()) return no_job;
   // Those that are gone count while their batches are still read: their slots are memory too.
   const auto taken = std::ranges::count_if(m_jobs, [](const Job& job) { return job.state != Job::State::none; });
-  if (taken >= m_view.facts().jobs) return nobody;
+  if (taken >= m_view.facts().jobs) return no_job;
   *there = {Job::State::present, 0, 0, StagingDeparture::left};
   return static_cast<std::uint32_t>(there - m_jobs.begin());
 }
@@ -139,7 +139,7 @@ bool Keeper::take_report(std::uint32_t place, StagingRound& round) {
   m_jobs[place].reports = reports;
   const Sequence sequence = page.reported.load(std::memory_order_relaxed);
   const std::uint32_t responsible = m_view.responsible(sequence);
-  if (responsible == nobody) return false;
+  if (responsible == no_job) return false;
   // A dead one is found by the look at it in this round or the next.
   if (responsible != coordinator_place && !m_lives(responsible)) return false;
   round.late.push_back({place, responsible, sequence});

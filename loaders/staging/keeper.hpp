@@ -15,7 +15,7 @@ class Keeper {
   using Liveness = std::function<bool(std::uint32_t place)>;
   Keeper(const View& view, Board& board, Liveness lives, Timing timing) : m_view(view), m_board(board), m_lives(std::move(lives)), m_timing(timing) {}
 
-  /// A free place for a job; `nobody` when there is none. It takes part from the next epoch that opens.
+  /// A free place for a job; `no_job` when there is none. It takes part from the next epoch that opens.
   std::uint32_t admit();
   /// Whether no open epoch needs anything of the place, and its job is gone.
   [[nodiscard]] bool vacant(std::uint32_t place) const { return m_jobs[place].state == Job::State::none; }

@@ -21,7 +21,7 @@ using JobSet = std::uint64_t;
 
 constexpr std::uint32_t most_jobs = staging_most_jobs;
 constexpr std::uint32_t coordinator_place = most_jobs;  ///< of the coordinator's slab
-constexpr std::uint32_t nobody = UINT32_MAX;
+constexpr std::uint32_t no_job = UINT32_MAX;
 constexpr std::uint64_t no_epoch = UINT64_MAX;
 constexpr std::uint32_t version = 2;
 constexpr std::uint32_t board_mark = 0x64424f41;

@@ -98,7 +98,7 @@ StepResult Taker::look() {
   }
   if ((of->live & bit(m_place)) == 0) return out_of(StagingStep::look, epoch);
   const std::uint32_t responsible = m_view.responsible(m_next);
-  const SlabHead* const slab = responsible == nobody ? nullptr : m_view.slab(responsible);
+  const SlabHead* const slab = responsible == no_job ? nullptr : m_view.slab(responsible);
   const std::uint32_t seen = slab == nullptr ? 0 : slab->changes.load(std::memory_order_acquire);
   const Nanoseconds now = m_timing.clock->now();
   if (const auto found = m_view.find(m_next)) {

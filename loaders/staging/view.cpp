@@ -39,7 +39,7 @@ Sequence View::released(std::uint32_t place) const {
 
 View::Slowest View::slowest() const {
   const std::uint64_t next = opened();
-  Slowest slowest{start_of(next), nobody};
+  Slowest slowest{start_of(next), no_job};
   for (std::uint64_t epoch = oldest_open(); epoch < next; ++epoch) {
     const auto of = members(epoch);
     if (!of) continue;
@@ -78,9 +78,9 @@ bool View::held(Sequence sequence) const {
 
 std::uint32_t View::responsible(Sequence sequence) const {
   const auto of = members(epoch_of(sequence));
-  if (!of) return nobody;
+  if (!of) return no_job;
   if (m_facts.producers == Producers::coordinator) return coordinator_place;
-  if (of->live == 0) return nobody;
+  if (of->live == 0) return no_job;
   const std::uint64_t index = sequence % m_facts.batches_per_epoch;
   const std::uint32_t jobs = count(of->members);
   const std::uint32_t home = nth(of->members, index % jobs);

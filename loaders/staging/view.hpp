@@ -46,20 +46,20 @@ class View {
 
   struct Slowest {
     Sequence position = 0;         ///< the first batch that not all live jobs have released; the first of the next epoch when there is none
-    std::uint32_t place = nobody;  ///< of a job that has not
+    std::uint32_t place = no_job;  ///< of a job that has not
   };
   [[nodiscard]] Slowest slowest() const;
   /// Whether no live job needs the batch any more, so that its slot may be written.
   [[nodiscard]] bool released_by_all(Sequence sequence) const;
   /// Whether a live job may be reading the batch.
   [[nodiscard]] bool held(Sequence sequence) const;
-  /// Who is to make a batch: its home, or a live job when that is gone; `nobody` when its epoch is not open or has no live job.
+  /// Who is to make a batch: its home, or a live job when that is gone; `no_job` when its epoch is not open or has no live job.
   [[nodiscard]] std::uint32_t responsible(Sequence sequence) const;
   /// Whether a batch was the place's to make from the beginning.
   [[nodiscard]] bool at_home(Sequence sequence, std::uint32_t place) const;
 
   struct Place {
-    std::uint32_t producer = nobody;
+    std::uint32_t producer = no_job;
     std::uint32_t slot = 0;
     const SlabHead* slab = nullptr;  ///< as it was mapped when it was found
   };

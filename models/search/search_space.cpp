@@ -269,8 +269,8 @@ void predict(SearchPoint& point, const RateModel& model, const SearchQuestion& q
   point.cost_per_epoch = point.cost_per_hour * point.epoch_seconds / 3600;
 }
 
-void require(bool known, const std::string& what, const std::string& mend) {
-  if (!known) throw UsageError(fmt::format("--search needs {}: {}", what, mend));
+void require(bool known, const std::string& what, const std::string& fix) {
+  if (!known) throw UsageError(fmt::format("--search needs {}: {}", what, fix));
 }
 
 }  // namespace

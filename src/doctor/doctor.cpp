@@ -118,10 +118,10 @@ DoctorResult examine(const DoctorInputs& inputs, DoctorSystem& system) {
     bool matters = false;
     DoctorAnswer answer = answer_of(entry, context, matters);
     if (!matters) continue;
-    if (answer.commands.empty() && answer.mend.ends_with(':')) answer.mend.back() = '.';
+    if (answer.commands.empty() && answer.fix.ends_with(':')) answer.fix.back() = '.';
     const DoctorCheckDescription& about = entry.description;
     result.checks.push_back({std::string(about.code), std::string(about.group), std::string(about.title), answer.status, std::move(answer.found),
-                             std::string(about.why), std::move(answer.mend), std::move(answer.commands)});
+                             std::string(about.why), std::move(answer.fix), std::move(answer.commands)});
   }
   return result;
 }
@@ -131,7 +131,7 @@ std::vector<Finding> doctor_findings(const DoctorResult& result) {
   for (const DoctorCheck& check : result.checks) {
     const bool tell = check.status == DoctorStatus::warning || check.status == DoctorStatus::problem;
     if (!tell || told_by_profile(check)) continue;
-    std::string message = fmt::format("{}: {}. {} {}", check.title, check.found, check.why, check.mend);
+    std::string message = fmt::format("{}: {}. {} {}", check.title, check.found, check.why, check.fix);
     if (!check.commands.empty()) {
       const DoctorCommand& first = check.commands.front();
       message += fmt::format(" {}{}", first.where == DoctorCommand::Where::host ? "on the host: " : "", first.command);

@@ -20,7 +20,7 @@ Container find_container(const std::filesystem::path& root);
 struct DoctorAnswer {
   DoctorStatus status = DoctorStatus::ok;
   std::string found;
-  std::string mend;
+  std::string fix;
   std::vector<DoctorCommand> commands;
 };
 DoctorAnswer fine(std::string found);

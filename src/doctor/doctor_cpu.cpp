@@ -89,7 +89,7 @@ std::optional<DoctorAnswer> look_at_cpu_quota(const DoctorContext& context) {
   if (wanted > quota)
     answer.found += fmt::format("; {} are asked for", wanted == settings.workers ? fmt::format("{} workers", wanted) : cores_text(wanted));
   if (wanted > quota || throttled > much_throttled) answer.status = DoctorStatus::warning;
-  answer.mend = fmt::format("The result holds for {}. Pass at most --workers {}, or raise the quota.", cores_text(quota), host.worker_count());
+  answer.fix = fmt::format("The result holds for {}. Pass at most --workers {}, or raise the quota.", cores_text(quota), host.worker_count());
   const std::string all = format_number(allowed);
   if (context.in_container())
     answer.commands = context.launch("--cpus=" + all, fmt::format("resources: {{limits: {{cpu: \"{}\"}}}}", all));
@@ -109,9 +109,9 @@ std::optional<DoctorAnswer> look_at_cpu_affinity(const DoctorContext& context) {
                       {}};
   if (asked > allowed) answer.found += fmt::format("; --cores {} asks for more", asked);
   const std::string all = context.read("/sys/devices/system/cpu/online").text.value_or("");
-  answer.mend = "The result holds for these CPUs. Start from a shell that has all of them:";
+  answer.fix = "The result holds for these CPUs. Start from a shell that has all of them:";
   if (all.empty() || allowed >= host.cores_online) {
-    answer.mend = fmt::format("Pass at most --cores {}.", allowed);
+    answer.fix = fmt::format("Pass at most --cores {}.", allowed);
     return answer;
   }
   if (!context.in_container()) answer.commands = {{DoctorCommand::Where::here, fmt::format("taskset -pc {} $$", all)}};
@@ -170,7 +170,7 @@ std::optional<DoctorAnswer> look_at_frequency(const DoctorContext& context) {
                       {},
                       {}};
   if (held_below > 0) answer.found += fmt::format("; {} CPUs are held below their highest frequency", held_below);
-  answer.mend = "Fix the frequency while measuring:";
+  answer.fix = "Fix the frequency while measuring:";
   const std::string sudo = !context.in_container() && context.system.is_root() ? "" : "sudo ";
   const auto where = context.in_container() ? DoctorCommand::Where::host : DoctorCommand::Where::here;
   if (!all_fast) answer.commands.push_back({where, fmt::format("echo performance | {}tee {}cpu*/cpufreq/scaling_governor", sudo, cpus)});
@@ -225,7 +225,7 @@ std::optional<DoctorAnswer> look_at_other_processes(const DoctorContext& context
   std::vector<int> numbers;
   for (const auto& each : load.processes) numbers.push_back(each.pid);
   if (!numbers.empty()) {
-    answer.mend += " What they are:";
+    answer.fix += " What they are:";
     answer.commands = {{DoctorCommand::Where::here, fmt::format("ps -o pid,user,pcpu,etime,args -p {}", fmt::join(numbers, ","))}};
   }
   return answer;

@@ -21,14 +21,14 @@ std::optional<DoctorAnswer> look_at_io_uring(const DoctorContext& context) {
   const IoSupport support = context.system.io_uring();
   if (support.usable) return fine("allowed");
   DoctorAnswer answer{asked == IoEngine::uring ? DoctorStatus::problem : DoctorStatus::note, "refused: " + support.reason, {}, {}};
-  answer.mend = asked == IoEngine::uring ? "Pass --io auto, or allow it:" : "Threads read instead, with more of the CPU. To allow it:";
+  answer.fix = asked == IoEngine::uring ? "Pass --io auto, or allow it:" : "Threads read instead, with more of the CPU. To allow it:";
   const std::string disabled = context.read("/proc/sys/kernel/io_uring_disabled").text.value_or("0");
   if (disabled == "1" || disabled == "2") {
     answer.commands = {context.as_root("sysctl kernel.io_uring_disabled=0")};
   } else {
     answer.commands = context.launch("--security-opt seccomp=unconfined", "securityContext: {seccompProfile: {type: Unconfined}}");
     if (!answer.commands.empty())
-      answer.mend =
+      answer.fix =
           "Threads read instead. Allow io_uring_setup, io_uring_enter and io_uring_register in the container's seccomp profile, or go without one:";
   }
   return answer;
@@ -76,7 +76,7 @@ std::optional<DoctorAnswer> look_at_page_cache(const DoctorContext& context) {
                       "Another program maps or locks the dataset's files: end it, then drop what it left:",
                       {who, context.as_root("sysctl vm.drop_caches=1")}};
   if (place.filesystem == "overlay" || place.filesystem == "aufs") {
-    answer.mend = "Its layers lie in memory, or another program maps or locks the dataset's files. Copy it to a disk, or end that program:";
+    answer.fix = "Its layers lie in memory, or another program maps or locks the dataset's files. Copy it to a disk, or end that program:";
     answer.commands = {copy_of(place), who};
   }
   return answer;

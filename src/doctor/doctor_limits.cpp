@@ -51,7 +51,7 @@ std::optional<DoctorAnswer> look_at_open_files(const DoctorContext& context) {
   if (at_least(limits.soft, wanted)) return fine(found);
   DoctorAnswer answer{at_least(limits.soft, least) ? DoctorStatus::warning : DoctorStatus::problem, found, "Raise the limit of this shell:", {}};
   answer.commands = raise(context, limits, 4096, "n", 1, "nofile", "nofile");
-  if (answer.commands.empty()) answer.mend = "Raise LimitNOFILE of the container runtime's service on the node: a Kubernetes manifest cannot.";
+  if (answer.commands.empty()) answer.fix = "Raise LimitNOFILE of the container runtime's service on the node: a Kubernetes manifest cannot.";
   return answer;
 }
 
@@ -66,7 +66,7 @@ std::optional<DoctorAnswer> look_at_locked_memory(const DoctorContext& context) 
   DoctorAnswer answer{
       DoctorStatus::warning, fmt::format("{}; io_uring's rings want {}", found, format_bytes(bytes_of_rings)), "Raise the limit of this shell:", {}};
   answer.commands = raise(context, limits, 8 * bytes_of_rings, "l", 1024, "memlock", "memlock");
-  if (answer.commands.empty()) answer.mend = "Raise LimitMEMLOCK of the container runtime's service on the node: a Kubernetes manifest cannot.";
+  if (answer.commands.empty()) answer.fix = "Raise LimitMEMLOCK of the container runtime's service on the node: a Kubernetes manifest cannot.";
   return answer;
 }
 
@@ -84,10 +84,10 @@ std::optional<DoctorAnswer> look_at_threads(const DoctorContext& context) {
                         {}};
     answer.commands = context.launch("--pids-limit=4096", "");
     if (!context.in_container()) {
-      answer.mend = "Pass fewer --workers and a smaller --io-depth, or lift the limit (systemd's TasksMax):";
+      answer.fix = "Pass fewer --workers and a smaller --io-depth, or lift the limit (systemd's TasksMax):";
       answer.commands = {context.write_file("max", context.name_of(context.inputs.host.cgroup.threads_file))};
     } else if (answer.commands.empty()) {
-      answer.mend = "Pass fewer --workers and a smaller --io-depth, or raise podPidsLimit of the node's kubelet: a Kubernetes manifest cannot.";
+      answer.fix = "Pass fewer --workers and a smaller --io-depth, or raise podPidsLimit of the node's kubelet: a Kubernetes manifest cannot.";
     }
     return answer;
   }

@@ -70,7 +70,7 @@ std::optional<DoctorAnswer> look_at_gpu(const DoctorContext& context) {
     DoctorAnswer answer{DoctorStatus::warning, fmt::format("driver {}, and no /dev/nvidia0: this process sees no GPU", version), "Hand it in:", {}};
     answer.commands = context.launch("--gpus all", "resources: {limits: {nvidia.com/gpu: 1}}");
     if (!context.in_container()) {
-      answer.mend = "Make the device nodes:";
+      answer.fix = "Make the device nodes:";
       answer.commands = {context.as_root("nvidia-modprobe -u -c=0")};
     }
     return answer;
@@ -113,10 +113,10 @@ std::optional<DoctorAnswer> look_at_clock(const DoctorContext& context) {
   DoctorAnswer answer{DoctorStatus::warning, found, {}, {}};
   const std::string choices = " " + context.read(folder + "available_clocksource").text.value_or("") + " ";
   if (source.text != "tsc" && choices.find(" tsc ") != std::string::npos) {
-    answer.mend = "Take the processor's own counter:";
+    answer.fix = "Take the processor's own counter:";
     answer.commands = {context.write_file("tsc", folder + "current_clocksource")};
   } else {
-    answer.mend =
+    answer.fix =
         "The kernel does not offer the processor's counter (tsc): it found it unsteady, or the hypervisor hides it. Look at what it says (dmesg), "
         "and ask the "
         "host for an invariant one:";

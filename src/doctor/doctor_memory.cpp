@@ -98,7 +98,7 @@ std::optional<DoctorAnswer> look_at_memory_limit(const DoctorContext& context) {
   DoctorAnswer answer = group_binds(host) ? cache_answer(found, cache_demand(context), left) : fine(found);
   if (answer.status == DoctorStatus::ok) {
     answer.status = DoctorStatus::note;
-    answer.mend = "A cache of automatic size takes no more. For a larger one raise the limit:";
+    answer.fix = "A cache of automatic size takes no more. For a larger one raise the limit:";
   }
   const Bytes gibibytes = std::max<Bytes>((host.memory_total >> 30) * 3 / 4, 1);
   if (context.in_container())
@@ -179,8 +179,8 @@ std::optional<DoctorAnswer> look_at_numa(const DoctorContext& context) {
                       fmt::format("{} nodes, and nothing binds threads or memory to one of them", nodes.size()),
                       {},
                       {}};
-  answer.mend = fits_one ? fmt::format("{} workers fit on node {}:", context.workers(), largest.number)
-                         : fmt::format("To see what one node gives, measure on its {} CPUs alone:", largest.cpus);
+  answer.fix = fits_one ? fmt::format("{} workers fit on node {}:", context.workers(), largest.number)
+                        : fmt::format("To see what one node gives, measure on its {} CPUs alone:", largest.cpus);
   const std::string dataset = context.inputs.index ? shell_word(context.inputs.settings.dataset) : "DATASET";
   answer.commands = {
       {DoctorCommand::Where::here, fmt::format("numactl --cpunodebind={0} --membind={0} dsanalyze profile {1}", largest.number, dataset)}};

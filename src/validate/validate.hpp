@@ -31,10 +31,10 @@ class ProbedWork {
 double jobs_that_share(const WhatIfAnswer& answer);
 
 /// How fast prep is while a configuration runs, over the profile: a CPU that others share drifts by several percent within minutes, which is no error
-/// of a prediction. Before and after the run P is gauged at the configuration's own number of cores (at the profile's where it measured no P of them:
-/// a P that was only fitted stays what it is, its error is one of the prediction); while it runs, a probe tells what a sample takes on these cores,
-/// as it does during the gauges. P times the probe's seconds is the same however fast the cores are, so its mean over all gauges so far, over the
-/// probe's seconds during the run, is P then. Emulated and null prep only wait: their speed does not change. One thread at a time.
+/// of a prediction. Before and after the run P is measured at the configuration's own number of cores (at the profile's where it measured no P of
+/// them: a P that was only fitted stays what it is, its error is one of the prediction); while it runs, a probe tells what a sample takes on these
+/// cores, as it does during the gauges. P times the probe's seconds is the same however fast the cores are, so its mean over all gauges so far, over
+/// the probe's seconds during the run, is P then. Emulated and null prep only wait: their speed does not change. One thread at a time.
 class Speedometer {
  public:
   Speedometer(const ProfileInputs& base, const ProfileResult& profile, const std::stop_token& stop, Timing timing);
@@ -46,8 +46,8 @@ class Speedometer {
   void begin(const WhatIfAnswer& answer);
   /// Right after it has run: P on average while it did, over the profile's.
   double end();
-  /// P of the answer's number of cores, of all its jobs together; of the latest begin() and end() where they gauged it, otherwise gauged now, once
-  /// for each number of them. The answer's own where prep only waits.
+  /// P of the answer's number of cores, of all its jobs together; of the latest begin() and end() where they measured it, otherwise measured now,
+  /// once for each number of them. The answer's own where prep only waits.
   double prep(const WhatIfAnswer& answer);
 
  private:

@@ -49,7 +49,7 @@ TEST_CASE("bytes that free memory does not have are a problem, unless the whole 
   MadeUpMachine machine;
   machine.inputs.settings.cache_size = gibibytes(61);
   CHECK(machine.status("memory-for-cache") == problem);
-  CHECK(machine.check("memory-for-cache").mend.find("--cache-size 36GiB") != std::string::npos);
+  CHECK(machine.check("memory-for-cache").fix.find("--cache-size 36GiB") != std::string::npos);
   machine.inputs.settings.cache_size = gibibytes(40);
   CHECK(machine.status("memory-for-cache") == warning);
   machine.inputs.settings.cache_size = gibibytes(30);
@@ -168,7 +168,7 @@ TEST_CASE("threads are limited by the cgroup for all, and by the user's limit fo
   CHECK(mends_by(machine.check("threads"), launch, "docker run --pids-limit=4096 IMAGE"));
   machine.write("var/run/secrets/kubernetes.io/serviceaccount/token", "");
   CHECK(machine.check("threads").commands.empty());
-  CHECK(machine.check("threads").mend.find("podPidsLimit") != std::string::npos);
+  CHECK(machine.check("threads").fix.find("podPidsLimit") != std::string::npos);
   machine.write("sys/fs/cgroup/pids.max", "max\n");
   machine.read_limits();
   CHECK(machine.status("threads") == ok);

@@ -152,7 +152,7 @@ TEST_CASE("io_uring that is refused is a note, a problem where it was asked for,
   machine.system.uring = {false, "a security profile forbids it"};
   CHECK(machine.status("io-uring") == note);
   CHECK(machine.check("io-uring").commands.empty());
-  CHECK(machine.check("io-uring").mend.ends_with('.'));
+  CHECK(machine.check("io-uring").fix.ends_with('.'));
   machine.inputs.settings.io = IoEngine::uring;
   CHECK(machine.status("io-uring") == problem);
   machine.write(".dockerenv", "");

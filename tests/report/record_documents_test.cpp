@@ -96,7 +96,7 @@ TEST_CASE("names in records of every kind end no element and make no markup") {
   DoctorResult examination = full_examination();
   examination.cpu_model = examination.dataset = examination.kernel = examination.container = hostile;
   for (DoctorCheck& check : examination.checks) {
-    check.title = check.found = check.why = check.mend = check.group = check.code = hostile;
+    check.title = check.found = check.why = check.fix = check.group = check.code = hostile;
     for (DoctorCommand& each : check.commands) each.command = hostile;
   }
   GateResult gate = full_gate();

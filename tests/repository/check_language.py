@@ -6,9 +6,9 @@ import unittest
 import language
 import repository
 
-MOST_WORDS = {"CONTRIBUTING.md": 1500}
-MOST_LINES = {"README.md": 150}
-MOST_WORDS_OF_DECISION = 300
+MAX_WORDS = {"CONTRIBUTING.md": 1500}
+MAX_LINES = {"README.md": 150}
+MAX_WORDS_OF_DECISION = 300
 
 
 def pieces(name, text):
@@ -25,12 +25,12 @@ class Language(unittest.TestCase):
         self.assertFalse(problems, "\n" + "\n".join(problems))
 
     def test_pages_keep_to_their_length(self):
-        for name, most in MOST_WORDS.items():
-            self.assertLessEqual(len((repository.ROOT / name).read_text().split()), most, name)
-        for name, most in MOST_LINES.items():
-            self.assertLessEqual(len((repository.ROOT / name).read_text().splitlines()), most, name)
+        for name, max_count in MAX_WORDS.items():
+            self.assertLessEqual(len((repository.ROOT / name).read_text().split()), max_count, name)
+        for name, max_count in MAX_LINES.items():
+            self.assertLessEqual(len((repository.ROOT / name).read_text().splitlines()), max_count, name)
         for page in repository.files(".md", under=repository.ROOT / "docs" / "decisions"):
-            self.assertLessEqual(len(page.read_text().split()), MOST_WORDS_OF_DECISION, page.name)
+            self.assertLessEqual(len(page.read_text().split()), MAX_WORDS_OF_DECISION, page.name)
 
     def test_decisions_are_numbered_once(self):
         numbers = [re.match(r"\d{4}(?=-)", page.name)[0] for page in repository.files(".md", under=repository.ROOT / "docs" / "decisions")]

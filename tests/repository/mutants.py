@@ -26,7 +26,7 @@ CHANGES = ((r"(?<![<>=!+\-])<=(?!>)", "<"), (r"(?<![<>=!\-])>=", ">"), (r"(?<= )
            (r"(?<![\w.'])0(?![\w.'])", "1"), (r"(?<![\w.'])1(?![\w.'])", "2"), (r"\bif \((?!const|auto)(?=[^;]*\)(?: |$))", "if (negated"), (r"std::min\b", "std::max"), (r"std::max\b", "std::min"),
            (r"\+=", "-="), (r"-=", "+="), (r"^(\s+)[\w.>\-]+\([^;{}]*\);$", r"\1;"))
 TOO_LONG = 10  # times what the tests take unchanged
-MOST_SECONDS = 300
+MAX_SECONDS = 300
 
 
 def layers_of(root):
@@ -94,13 +94,13 @@ class Mutation:
 
     def tests_pass(self, layer):
         """None where the tests take too long."""
-        limit = min(MOST_SECONDS, TOO_LONG * self.times[layer] + 5) if layer in self.times else MOST_SECONDS
-        begun = time.monotonic()
+        limit = min(MAX_SECONDS, TOO_LONG * self.times[layer] + 5) if layer in self.times else MAX_SECONDS
+        started = time.monotonic()
         try:
             run = subprocess.run([self.build / "tests" / layer / f"{layer}_test"], cwd=self.build / "tests" / layer, capture_output=True, check=False, timeout=limit)
         except subprocess.TimeoutExpired:
             return None
-        self.times.setdefault(layer, time.monotonic() - begun)
+        self.times.setdefault(layer, time.monotonic() - started)
         return run.returncode == 0
 
     def tried(self, layer, path, number, line):

@@ -4,7 +4,7 @@
 
 using namespace dsanalyze;
 
-TEST_CASE("prep while a configuration ran is the gauged one, times what the probe says that the cores were faster or slower meanwhile") {
+TEST_CASE("prep while a configuration ran is the measured one, times what the probe says that the cores were faster or slower meanwhile") {
   ProbedWork work;
   work.add({1000, 0.001});
   work.add({1000, 0.001});

@@ -59,8 +59,8 @@ std::string joined(const std::string& folder, std::string_view name) {
 }
 
 [[noreturn]] void throw_unreadable(const std::filesystem::path& folder, int error_number) {
-  const std::string mend = error_number == EACCES || error_number == EPERM ? "; make it readable (chmod u+rx) or move it out of the dataset" : "";
-  throw Error("cannot list the folder " + folder.string() + ": " + describe_errno(error_number) + mend);
+  const std::string fix = error_number == EACCES || error_number == EPERM ? "; make it readable (chmod u+rx) or move it out of the dataset" : "";
+  throw Error("cannot list the folder " + folder.string() + ": " + describe_errno(error_number) + fix);
 }
 
 enum class EntryKind { file, folder, neither };

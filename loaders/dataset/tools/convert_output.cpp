@@ -114,8 +114,8 @@ void OutputFile::set_size(std::uint64_t bytes) const {
 }
 
 void OutputFile::fail(int error) const {
-  const char* mend = error == ENOSPC || error == EDQUOT ? "; free some space there or name another place; nothing is left of what was written" : "";
-  throw Error(fmt::format("cannot write {}: {}{}", m_path.string(), describe_errno(error), mend));
+  const char* fix = error == ENOSPC || error == EDQUOT ? "; free some space there or name another place; nothing is left of what was written" : "";
+  throw Error(fmt::format("cannot write {}: {}{}", m_path.string(), describe_errno(error), fix));
 }
 
 }  // namespace dsanalyze

@@ -170,9 +170,9 @@ class SampleMaker {
   }
   [[noreturn]] void throw_unwritten(const fs::path& path, int error) const {
     const std::string made = fmt::format("{} samples ({}) are in the folder and whole", m_samples.load(), format_bytes(m_bytes));
-    const std::string mend = error == ENOSPC || error == EDQUOT ? "free some space there (or ask for fewer with --samples or --bytes)" : "fix that";
+    const std::string fix = error == ENOSPC || error == EDQUOT ? "free some space there (or ask for fewer with --samples or --bytes)" : "fix that";
     throw Error(fmt::format("cannot write {}: {}. {}; {} and give the same command again: it goes on where it stopped", path.string(),
-                            describe_errno(error), made, mend));
+                            describe_errno(error), made, fix));
   }
   void report_progress(std::uint64_t expected_samples) {
     const std::uint64_t done = m_samples;

@@ -21,8 +21,8 @@ constexpr std::string_view emulated_network = "emulated:";
 constexpr std::uint64_t files_of_a_profile = 32;  ///< the cache's memory, the dataset's shards, what it writes
 constexpr std::uint32_t most_places = 1024;
 constexpr std::uint32_t most_io_threads = 2;
-constexpr double least_peer_timeout = 0.1;
-constexpr double most_peer_timeout = 600;
+constexpr double min_peer_timeout = 0.1;
+constexpr double max_peer_timeout = 600;
 constexpr Bytes most_asked_bytes = UINT32_MAX - 1;  ///< larger samples are read from storage
 
 std::optional<std::uint32_t> number(const TypedOptions& typed, const char* option, std::int64_t least) {
@@ -37,9 +37,9 @@ double parse_peer_timeout(const std::string& word) {
     seconds = parse_seconds(word);
   } catch (const UsageError&) {  // It lacks the range.
   }
-  if (!(seconds >= least_peer_timeout && seconds <= most_peer_timeout))
-    throw UsageError(fmt::format("found \"{}\", expected a time from {} to {}", printable(word), format_seconds(least_peer_timeout),
-                                 format_seconds(most_peer_timeout)));
+  if (!(seconds >= min_peer_timeout && seconds <= max_peer_timeout))
+    throw UsageError(fmt::format("found \"{}\", expected a time from {} to {}", printable(word), format_seconds(min_peer_timeout),
+                                 format_seconds(max_peer_timeout)));
   return seconds;
 }
 

@@ -36,7 +36,7 @@ struct DoctorCheck {
   DoctorStatus status = DoctorStatus::ok;
   std::string found;                    ///< what is there; of an unknown one, why it is not known
   std::string why;                      ///< why it matters to a measurement or to training
-  std::string mend;                     ///< what to do, in words; empty where there is nothing to fix
+  std::string fix;                      ///< what to do, in words; empty where there is nothing to fix
   std::vector<DoctorCommand> commands;  ///< that do it; any one of several of one place
 
   bool operator==(const DoctorCheck&) const = default;

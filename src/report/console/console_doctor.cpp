@@ -52,13 +52,13 @@ std::string in_full(const DoctorCheck& check, const ConsoleStyle& style) {
                               ink_of(check.status), style.colour);
   const std::string indent(lead_columns, ' ');
   text += paragraph(indent, check.why, width);
-  if (!check.mend.empty()) text += paragraph(indent, printable(check.mend), width);
+  if (!check.fix.empty()) text += paragraph(indent, printable(check.fix), width);
   return text + commands_of(check);
 }
 
 std::string in_short(const DoctorCheck& check, const ConsoleStyle& style) {
-  const std::string mend = check.status == DoctorStatus::note && !check.mend.empty() ? ". " + printable(check.mend) : "";
-  std::string text = paragraph(lead(doctor_status_name(check.status)), fmt::format("{}: {}{}", check.title, printable(check.found), mend),
+  const std::string fix = check.status == DoctorStatus::note && !check.fix.empty() ? ". " + printable(check.fix) : "";
+  std::string text = paragraph(lead(doctor_status_name(check.status)), fmt::format("{}: {}{}", check.title, printable(check.found), fix),
                                console::layout_width(style));
   return check.status == DoctorStatus::note ? text + commands_of(check) : text;
 }

@@ -24,7 +24,7 @@ std::string ended(const std::string& text) { return text.empty() || text.ends_wi
 /// Why it matters and what to do; commands have a table of their own.
 std::string check_text(const DoctorCheck& check) {
   std::string text = ended(begun(check.found)) + " " + check.why;
-  if (!check.mend.empty() && check.commands.empty()) text += " " + check.mend;
+  if (!check.fix.empty() && check.commands.empty()) text += " " + check.fix;
   return text;
 }
 
@@ -38,7 +38,7 @@ Section checks_section(const DoctorResult& result, DoctorStatus status, const st
     terms.terms.push_back({fmt::format("{} ({})", begun(check.title), check.group), check_text(check),
                            status == DoctorStatus::problem ? Terms::Term::Weight::first : Terms::Term::Weight::plain});
     for (const DoctorCommand& each : check.commands)
-      commands.add({check.title, check.mend.substr(0, check.mend.find_last_not_of(':') + 1), std::string(place_of(each.where)), each.command});
+      commands.add({check.title, check.fix.substr(0, check.fix.find_last_not_of(':') + 1), std::string(place_of(each.where)), each.command});
   }
   if (!terms.terms.empty()) section.blocks.emplace_back(std::move(terms));
   if (!commands.rows.empty()) section.blocks.emplace_back(Figure{"", "", {}, std::move(commands)});

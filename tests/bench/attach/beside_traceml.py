@@ -19,7 +19,7 @@ import time
 
 import public_scripts
 
-# What each is told so that it ends soon: in place of the arguments with the same names, or beside them.
+# Options with which each ends soon: in place of the arguments with the same names, or beside them.
 SHORT = {
     "examples-mnist": ["--epochs", "1"],
     "examples-vae": ["--epochs", "2"],
@@ -64,7 +64,7 @@ def traceml_command(arguments, words, logs, name):
 
 
 def with_steps(script, folder, words):
-    """The command of a copy of the script in which TraceML is told of each step; none where STEPS lacks it."""
+    """The command of a copy of the script whose steps TraceML sees; nothing where STEPS lacks it."""
     if script["name"] not in STEPS:
         return None
     model, first, after = STEPS[script["name"]]
@@ -94,7 +94,7 @@ def compared(arguments, script, places, work):
     words = [word.format(**places) for word in shortened(script)]
     alone = [arguments.python, *words]
     logs = work / "traceml"
-    told = with_steps(script, folder, words)
+    instrumented = with_steps(script, folder, words)
     seconds = {"alone": [], "traceml": [], "traceml with its lines": [], "passive": []}
     said = {}
     for number in range(arguments.rounds):
@@ -102,7 +102,7 @@ def compared(arguments, script, places, work):
         shutil.rmtree(logs / name, ignore_errors=True)
         shutil.rmtree(logs / (name + "-steps"), ignore_errors=True)
         ways = {"alone": alone, "traceml": traceml_command(arguments, words, logs, name),
-                "traceml with its lines": told and traceml_command(arguments, told, logs, name + "-steps"),
+                "traceml with its lines": instrumented and traceml_command(arguments, instrumented, logs, name + "-steps"),
                 "passive": [arguments.program, "profile", "--passive", "--quiet", "--", *alone]}
         order = list(ways)
         for way in order[number % 4:] + order[:number % 4]:
@@ -117,8 +117,8 @@ def compared(arguments, script, places, work):
                 said[way] = run.stderr.strip()[-2500:]
             if way.startswith("traceml"):
                 said[way] = summary_of(logs, name if way == "traceml" else name + "-steps") or run.stdout.strip()[-2500:]
-    if told:
-        (folder / told[0]).unlink()
+    if instrumented:
+        (folder / instrumented[0]).unlink()
     medians = {way: statistics.median(each) for way, each in seconds.items() if each}
     costs = {way: medians[way] / medians["alone"] - 1 for way in medians if way != "alone" and "alone" in medians}
     return {"name": script["name"], "command": " ".join(words), "seconds": seconds, "medians": medians, "costs": costs, "said": said}

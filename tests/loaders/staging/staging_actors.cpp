@@ -120,7 +120,7 @@ class FillerActor final : public Actor {
   }
 
  private:
-  [[nodiscard]] SimulatedJob& me() const { return job == nobody ? simulation.coordinator : simulation.jobs[job]; }
+  [[nodiscard]] SimulatedJob& me() const { return job == no_job ? simulation.coordinator : simulation.jobs[job]; }
   struct Making {
     StagingClaim claim;
     std::size_t words;
@@ -175,6 +175,6 @@ class KeeperActor final : public Actor {
 
 std::unique_ptr<Actor> make_taker_actor(Simulation& simulation, std::uint32_t job) { return std::make_unique<TakerActor>(simulation, job); }
 std::unique_ptr<Actor> make_filler_actor(Simulation& simulation, std::uint32_t job) { return std::make_unique<FillerActor>(simulation, job); }
-std::unique_ptr<Actor> make_keeper_actor(Simulation& simulation) { return std::make_unique<KeeperActor>(simulation, nobody); }
+std::unique_ptr<Actor> make_keeper_actor(Simulation& simulation) { return std::make_unique<KeeperActor>(simulation, no_job); }
 
 }  // namespace dsanalyze::testing

@@ -35,7 +35,7 @@ Simulation::Simulation(const StagingSchedule& given) : schedule(given), m_random
     coordinator.place = coordinator_place;
     view->map_slab(coordinator_place, coordinator.slab.get());
     coordinator.filler.emplace(*view, *coordinator.slab, coordinator_place, time.timing());
-    m_actors.push_back(make_filler_actor(*this, nobody));
+    m_actors.push_back(make_filler_actor(*this, no_job));
   }
   for (std::uint32_t i = 0; i < schedule.facts.jobs; ++i) add_job();
   last_take = time.now();
@@ -52,7 +52,7 @@ SimulatedJob& Simulation::newest_at(std::uint32_t place) {
 
 void Simulation::add_job() {
   const std::uint32_t place = keeper->admit();
-  if (place == nobody) return;
+  if (place == no_job) return;
   const auto number = static_cast<std::uint32_t>(jobs.size());
   SimulatedJob& job = jobs.emplace_back();
   job.place = place;
@@ -190,7 +190,7 @@ void Simulation::apply_those_before(const Actor& actor) {
 }
 
 bool Simulation::gone(const Actor& actor) const {
-  if (actor.job == nobody) return actor.done;
+  if (actor.job == no_job) return actor.done;
   const SimulatedJob& job = jobs[actor.job];
   return actor.done || !job.lives || job.hangs || job.finished;
 }
@@ -207,7 +207,7 @@ Actor* Simulation::choose() {
       Actor& actor = *m_actors[i];
       if (gone(actor)) continue;
       if (actor.asleep && actor.until.at <= time.now()) actor.asleep = false;
-      const Nanoseconds stopped_until = actor.job == nobody ? 0 : jobs[actor.job].stopped_until;
+      const Nanoseconds stopped_until = actor.job == no_job ? 0 : jobs[actor.job].stopped_until;
       const Nanoseconds runs_at = std::max(stopped_until, actor.asleep ? actor.until.at : 0);
       if (runs_at <= time.now()) ready.push_back(i);
       earliest = std::min(earliest, runs_at);
@@ -226,7 +226,7 @@ Actor* Simulation::choose() {
       return m_actors[m_current].get();
     }
     const View::Slowest slowest = view->slowest();
-    if (!faulty && slowest.place != nobody) problem(fmt::format("all sleep although batch {} is wanted: a wake-up was lost", slowest.position));
+    if (!faulty && slowest.place != no_job) problem(fmt::format("all sleep although batch {} is wanted: a wake-up was lost", slowest.position));
     time.sleep_until(earliest);
   }
 }

@@ -21,7 +21,7 @@ using staging::ControlPage;
 using staging::coordinator_place;
 using staging::Filler;
 using staging::Keeper;
-using staging::nobody;
+using staging::no_job;
 using staging::Sequence;
 using staging::SlabHead;
 using staging::StepResult;
@@ -49,7 +49,7 @@ class Actor {
   [[nodiscard]] virtual StagingStep next_step() const = 0;
 
   Simulation& simulation;
-  const std::uint32_t job;  ///< number in `jobs`; `nobody`: the coordinator's
+  const std::uint32_t job;  ///< number in `jobs`; `no_job`: the coordinator's
   bool done = false;
   bool asleep = false;
   std::optional<StepResult> about_to_wait;
@@ -78,13 +78,13 @@ class SimulatedTime final : public Clock, public Waiter {
 
 /// The coordinator tells of a place's segments, or that they are gone (nullptr); the job acts on it when it gets to it.
 struct Introduced {
-  std::uint32_t place = nobody;
+  std::uint32_t place = no_job;
   const ControlPage* page = nullptr;
   const SlabHead* slab = nullptr;
 };
 
 struct SimulatedJob {
-  std::uint32_t place = nobody;
+  std::uint32_t place = no_job;
   std::unique_ptr<View> view;
   std::deque<Introduced> mail;
   std::unique_ptr<ControlPage> page;

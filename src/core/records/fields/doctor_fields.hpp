@@ -14,9 +14,9 @@ struct Fields<DoctorCommand> {
 template <>
 struct Fields<DoctorCheck> {
   using R = DoctorCheck;
-  static constexpr std::tuple list{field("code", &R::code),           field("group", &R::group),      field("title", &R::title),
-                                   field("status", &R::status),       field("found", &R::found),      field("why", &R::why),
-                                   field("mend", &R::mend).or_null(), field("commands", &R::commands)};
+  static constexpr std::tuple list{field("code", &R::code),          field("group", &R::group),      field("title", &R::title),
+                                   field("status", &R::status),      field("found", &R::found),      field("why", &R::why),
+                                   field("mend", &R::fix).or_null(), field("commands", &R::commands)};
 };
 
 template <>
