@@ -3,7 +3,7 @@
 usage: other_loaders.py PROGRAM --photos FOLDER [--python PYTHON] [--only NAMES] [--time-budget S] [--json FILE]
 
 Each script decodes and resizes photographs (or reads synthetic samples, where the library has a format of its own) by its loader and trains a network of one layer; before and after, it drains the same
-loader by itself: the mean is what P has to be. PYTHON is one with the libraries (PyPI); a library that is not there is a row that says so. Let nothing else run.
+loader by itself: the mean is what P has to be. The start of an epoch (workers that begin, a shuffled order) is left out of a drain, as it is of P. PYTHON is one with the libraries (PyPI); a library that is not there is a row that says so. Let nothing else run.
 """
 
 import argparse
@@ -44,14 +44,15 @@ def images_of(batch):
 
 def train(loader, watch=False, seconds=120):
     if DRAIN:
-        samples, begun, first = 0, None, time.monotonic()
+        samples, seconds, first = 0, 0.0, time.monotonic()
         while time.monotonic() - first < 12:
-            for batch in loader:
+            begun = None
+            for number, batch in enumerate(loader):
                 now = time.monotonic()
-                if begun is None and now - first > 3: begun, samples = now, 0
-                samples += len(images_of(batch)); ended = now
+                if begun is not None: samples += len(images_of(batch)); seconds += now - begun
+                if begun is not None or number + 1 == 2 * WORKERS: begun = now
                 if now - first > 12: break
-        print("RATE", samples / (ended - begun)); sys.stdout.flush(); os._exit(0)
+        print("RATE", samples / seconds); sys.stdout.flush(); os._exit(0)
     if watch:
         import dsanalyze
         loader = dsanalyze.watch(loader)
@@ -106,6 +107,19 @@ if not os.path.exists(WORK + "/mds"):
 class Decoded(StreamingDataset):
     def __getitem__(self, index): return decoded(super().__getitem__(index)["image"]), 0
 train(StreamingDataLoader(Decoded(local=WORK + "/mds", batch_size=BATCH), batch_size=BATCH, num_workers=WORKERS))''',
+    "FFCV": r'''
+from ffcv.fields import IntField, RGBImageField
+from ffcv.fields.decoders import CenterCropRGBImageDecoder, IntDecoder
+from ffcv.loader import Loader, OrderOption
+from ffcv.transforms import ToTensor, ToTorchImage
+from ffcv.writer import DatasetWriter
+class Pairs:
+    def __len__(self): return len(FILES)
+    def __getitem__(self, index): return np.asarray(Image.open(FILES[index]).convert("RGB")), index % 10
+if not os.path.exists(WORK + "/photos.beton"):
+    DatasetWriter(WORK + "/photos.beton", {"image": RGBImageField(write_mode="jpg"), "label": IntField()}, num_workers=1).from_indexed_dataset(Pairs())
+train(Loader(WORK + "/photos.beton", batch_size=BATCH, num_workers=WORKERS, order=OrderOption.RANDOM, drop_last=True,
+             pipelines={"image": [CenterCropRGBImageDecoder((64, 64), 1.0), ToTensor(), ToTorchImage()], "label": [IntDecoder(), ToTensor()]}))''',
     "DALI, dsanalyze.watch()": r'''
 from nvidia.dali import fn, pipeline_def, types
 from nvidia.dali.plugin.pytorch import DALIGenericIterator
