@@ -13,7 +13,7 @@ namespace dsanalyze {
 enum class ErrorKind { failed, usage, undecided, interrupted };
 constexpr std::array<const char*, 4> names_of(ErrorKind /*type*/) { return {"failed", "usage", "undecided", "interrupted"}; }
 
-/// An error off the data path. The message says what happened, to what, and what to do; contexts are added while it travels up.
+/// An error off the data path. The message says what happened, to what, and what to do; where a caller knows more, it throws its own.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), m_kind(kind) {}
