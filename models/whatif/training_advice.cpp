@@ -7,23 +7,18 @@
 #include <filesystem>
 #include <string>
 
+#include "advice_parts.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
 #include "core/records/rate_text.hpp"
 
 namespace dsanalyze {
-namespace {
-
-constexpr double least_advised_gain = 1.05;
-
-/// "train.py:41 ", or nothing.
 std::string place_text(const std::string& file, int line) {
   if (file.empty()) return "";
   const std::string name = printable(std::filesystem::path(file).filename().native());
   return line > 0 ? fmt::format("{}:{} ", name, line) : name + " ";
 }
 
-/// Over what the model predicts of the training unchanged: what the rates do not explain is no gain.
 GainRecord gain_of(const TrainingModel& model, const TrainingRates& rates, bool at_most) {
   GainRecord gain;
   gain.samples_per_s = rates.samples_per_s;
@@ -38,10 +33,44 @@ bool worthwhile(const TrainingModel& model, const GainRecord& gain) {
   return gain.speedup >= least_advised_gain && gain.ci95_samples_per_s.low > model.ci95_found.high;
 }
 
-/// "at most 1,200 ± 30 samples/s (1.8x), then compute is the bottleneck".
 std::string gain_text(const GainRecord& gain) {
   return fmt::format("{}{} samples/s ({:.2f}x), then the bottleneck is {}", gain.at_most ? "at most " : "",
                      format_rate(gain.samples_per_s, gain.ci95_samples_per_s), gain.speedup, gain.next);
+}
+
+namespace {
+
+/// Samples in files of their own.
+AdviceRecord small_files(const TrainingModel& model, Bytes sample_bytes) {
+  AdviceRecord advice{
+      "small-files",
+      fmt::format("Pack the samples into shards: each is read from a file of its own of {} on the average, so storage opens and seeks "
+                  "for every sample. Shards (WebDataset, tar) are read in order, in large requests.",
+                  format_bytes(sample_bytes)),
+      {}};
+  if (model.storage->shard_curve.empty()) return advice;
+  const GainRecord gain = gain_of(model, rates_of(model, {.order = OrderKind::shards}), false);
+  if (!worthwhile(model, gain)) return advice;
+  advice.text += fmt::format(" As fast as large files on the same device are read: {}.", gain_text(gain));
+  advice.gain = gain;
+  return advice;
+}
+
+/// The same order in each epoch finds nothing in a page cache that has no room for all: what comes next was evicted last.
+void advise_order(const TrainingModel& model, std::vector<AdviceRecord>& list) {
+  if (model.storage->order != OrderKind::sequential) return;
+  const TrainingRates shuffled = rates_of(model, {.order = OrderKind::random});
+  const GainRecord gain = gain_of(model, shuffled, false);
+  if (!worthwhile(model, gain)) return;
+  AdviceRecord advice{
+      "order-against-cache",
+      fmt::format("Read in random order (shuffle=True): in the order of the files, a page cache of {} finds {} of an epoch's {} again, and in "
+                  "random order {}. With it: {}.",
+                  format_bytes(model.storage->page_cache_bytes), format_share(1 - rates_of(model, {}).miss_fraction),
+                  format_bytes(model.storage->dataset_bytes), format_share(1 - shuffled.miss_fraction), gain_text(gain)),
+      {}};
+  advice.gain = gain;
+  list.push_back(std::move(advice));
 }
 
 void advise_storage(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
@@ -63,11 +92,8 @@ void advise_storage(const ProfileResult& profile, const TrainingModel& model, st
   const bool one_each = reads.samples > 0 && static_cast<double>(reads.opens) >= nearly_each * static_cast<double>(reads.samples) &&
                         static_cast<double>(reads.files) >= nearly_each * samples;
   if (profile.bottleneck && profile.bottleneck->detail == "storage" && one_each && reads.bytes_per_sample < small_bytes)
-    list.push_back({"small-files",
-                    fmt::format("Pack the samples into shards: each is read from a file of its own of {} on the average, so storage opens and seeks "
-                                "for every sample. Shards (WebDataset, tar) are read in order, in large requests.",
-                                format_bytes(static_cast<Bytes>(reads.bytes_per_sample))),
-                    {}});
+    list.push_back(small_files(model, static_cast<Bytes>(reads.bytes_per_sample)));
+  advise_order(model, list);
 }
 
 const char* remedy_for(const StageRecord& stage) {
@@ -159,6 +185,11 @@ void advise_persistent(const ProfileResult& profile, const TrainingModel& model,
   list.push_back(std::move(advice));
 }
 
+/// Whether a line of the script is told that takes time outside of the steps.
+bool explained_by_lines(const std::vector<AdviceRecord>& list) {
+  return std::ranges::any_of(list, [](const AdviceRecord& each) { return each.code == "slow-checkpoint" || each.code == "validation-workers"; });
+}
+
 /// All ranks wait for the one that does the most between its steps.
 void advise_outside(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
   const WaitsRecord& waits = *profile.waits;
@@ -170,7 +201,7 @@ void advise_outside(const ProfileResult& profile, const TrainingModel& model, st
     of_rank = fmt::format(" of rank {}", rank.rank);
   }
   const double left = std::max(waits.step_seconds - outside, waits.compute.seconds_per_step);
-  if (outside <= 0 || left <= 0) return;
+  if (outside <= 0 || left <= 0 || explained_by_lines(list)) return;
   // What is left is a difference, so the error of the step weighs more in it. Prep has less time for a step then.
   const double steps = model.step_samples / left;
   const double error = (model.ci95_found.high - model.ci95_found.low) / 2 / model.found * waits.step_seconds / left;
@@ -192,6 +223,34 @@ void advise_outside(const ProfileResult& profile, const TrainingModel& model, st
                                             : "What the script does between its steps (logging, checkpoints, .item())",
                                   of_rank, format_seconds(outside), format_seconds(waits.step_seconds), gain_text(gain)),
                       {}};
+  advice.gain = gain;
+  list.push_back(std::move(advice));
+}
+
+/// Where the loader is fast enough on the average, and single batches come late: more of them ahead cover for these.
+void advise_prefetch(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+  constexpr double keeps_up = 1.1;
+  constexpr double bursts = 4;
+  constexpr int most_ahead = 64;
+  const LoaderRecord& loader = *profile.loader;
+  const WaitsRecord& waits = *profile.waits;
+  if (model.workers == 0 || !loader.prefetch || rates_of(model, {}).prep < keeps_up * model.ingestion) return;
+  if (waits.data_p99_seconds < bursts * waits.data.seconds_per_step || waits.data.seconds_per_step <= 0) return;
+  TrainingModel even = model;
+  even.delivery_seconds = model.take_over * model.step_samples / model.ranks;
+  const GainRecord gain = gain_of(model, rates_of(even, {}), true);
+  if (!worthwhile(model, gain)) return;
+  const double late = waits.data_p99_seconds / std::max(waits.step_seconds - waits.data.seconds_per_step, 1e-6);
+  const int ahead = std::min(*loader.prefetch + static_cast<int>(std::ceil(std::min<double>(late, most_ahead) / model.workers)), most_ahead);
+  AdviceRecord advice{
+      "prefetch-factor",
+      fmt::format("{}prefetch_factor={} (now {}): the loader keeps up on the average, but single batches come late (the mean wait is {}, "
+                  "p99 is {}), and more batches ahead cover for them. With it: {}.",
+                  place_text(loader.file, loader.line), ahead, *loader.prefetch, format_seconds(waits.data.seconds_per_step),
+                  format_seconds(waits.data_p99_seconds), gain_text(gain)),
+      {}};
+  advice.file = loader.file;
+  advice.line = loader.line;
   advice.gain = gain;
   list.push_back(std::move(advice));
 }
@@ -218,7 +277,10 @@ std::vector<AdviceRecord> advise(const ProfileResult& profile, const TrainingMod
   advise_threads(profile, model, list);
   advise_others(profile, model, list);
   advise_persistent(profile, model, list);
+  advise_script(profile, model, list);
   advise_outside(profile, model, list);
+  advise_own_loader(profile, model, list);
+  advise_prefetch(profile, model, list);
   advise_pinning(profile, model, list);
   std::ranges::stable_sort(list, std::ranges::greater{}, [](const AdviceRecord& advice) { return advice.gain ? advice.gain->speedup : 1.0; });
   return list;

@@ -25,10 +25,10 @@ void refuse_unmeasured(const TrainingModel& model, const WhatIfQuestion& questio
       "or disk. Profile its dataset with dsanalyze's own loader (dsanalyze profile DATASET), which measures them";
   refuse(!model.storage && !question.cache_sizes.empty(), "--cache-size", storage);
   refuse(!model.storage && !question.storage.empty(), "--storage", storage);
+  refuse(!model.storage && !question.orders.empty(), "--order", storage);
   const std::string others =
-      "a profile of a launched training answers --workers, --cores, --accelerator-speed, --cache-size and --storage; this belongs to profiles of a "
-      "dataset (dsanalyze profile "
-      "DATASET)";
+      "a profile of a launched training answers --workers, --cores, --accelerator-speed, --cache-size, --storage and --order; this belongs to "
+      "profiles of a dataset (dsanalyze profile DATASET)";
   refuse(!question.accelerators.empty(), "--accelerators", others);
   refuse(!question.batch_sizes.empty(), "--batch-size", others);
   refuse(!question.jobs.empty(), "--jobs", others);
@@ -60,6 +60,7 @@ WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change)
   }
   answer.change.storage_bytes_per_s = change.storage_bytes_per_s;
   answer.change.storage_factor = change.storage_factor;
+  if (change.order) answer.change.order = order_kind_name(*change.order);
   if (rates.storage) {
     answer.storage = *rates.storage;
     // C was measured with as many reads in flight as there are workers.
@@ -111,6 +112,7 @@ std::vector<TrainingChange> changes_of(const TrainingModel& model, const WhatIfQ
     change.storage_bytes_per_s = storage.bytes_per_s;
     change.storage_factor = storage.factor;
   });
+  extend(question.orders, [](TrainingChange& change, OrderKind order) { change.order = order; });
   changes.erase(changes.begin());
   return changes;
 }
@@ -211,12 +213,16 @@ WhatIfFound find_one(const TrainingModel& model, const std::string& what) {
   return what == "cache" ? find_cache(model) : find_storage(model);
 }
 
-/// Where the training as found read another part of its data from storage than it will in the long run.
-void find_unsteady_start(const TrainingModel& model, WhatIfResult& result) {
+/// Whether the training as found read another part of its data from storage than it will in the long run.
+bool starts_unsteady(const TrainingModel& model) {
   constexpr double apart = 0.05;
+  return model.storage && std::abs(model.storage->found_fraction - rates_of(model, {}).miss_fraction) > apart;
+}
+
+void find_unsteady_start(const TrainingModel& model, WhatIfResult& result) {
+  if (!starts_unsteady(model)) return;
   const TrainingModel::Storage& storage = *model.storage;
   const double misses = rates_of(model, {}).miss_fraction;
-  if (std::abs(storage.found_fraction - misses) <= apart) return;
   result.findings.push_back(
       {"as-found-not-steady", Finding::Severity::info,
        fmt::format(
@@ -234,9 +240,22 @@ void find_idle_storage(const TrainingModel& model, const WhatIfQuestion& questio
                    format_bytes(model.storage->dataset_bytes), format_bytes(model.storage->page_cache_bytes))});
 }
 
+void find_order_limits(const TrainingModel& model, const WhatIfQuestion& question, WhatIfResult& result) {
+  if (std::ranges::count(question.orders, OrderKind::shards) == 0) return;
+  const bool measured = !model.storage->shard_curve.empty();
+  result.findings.push_back(
+      {"shards-not-read", Finding::Severity::info,
+       fmt::format(
+           "In shards, samples are read {}. What reading a shard's members costs the CPU is not in the answer: convert the dataset, and profile the "
+           "script that reads it (docs/datasets.md).",
+           measured ? "as fast as large files on the same device were"
+                    : "at least as fast as from files of their own, which is what the answer has: "
+                      "no large file on the same device could be read")});
+}
+
 void find_problems(const TrainingModel& model, WhatIfResult& result) {
   using Severity = Finding::Severity;
-  if (model.storage) find_unsteady_start(model, result);
+  find_unsteady_start(model, result);
   if (model.waits_for_storage && !model.storage)
     result.findings.push_back(
         {"storage-not-measured", Severity::warning,
@@ -282,8 +301,17 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
   result.attained = ProfileResult::Attained{model.found, model.ci95_found, base.samples_per_s, base.ci95_samples_per_s, {}};
   for (const std::string& what : question.find) result.found.push_back(find_one(model, what));
   find_problems(model, result);
-  if (model.storage) find_idle_storage(model, question, result);
+  if (model.storage) {
+    find_idle_storage(model, question, result);
+    find_order_limits(model, question, result);
+  }
   return result;
+}
+
+std::optional<SteadyRecord> steady_of(const TrainingModel& model) {
+  if (!starts_unsteady(model)) return std::nullopt;
+  const WhatIfAnswer steady = answer_of(model, {});
+  return SteadyRecord{rates_of(model, {}).miss_fraction, steady.samples_per_s, steady.ci95_samples_per_s, steady.stalls.fetch};
 }
 
 std::optional<FixRecord> fix_of(const TrainingModel& model) {

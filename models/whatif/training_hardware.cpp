@@ -73,7 +73,7 @@ RateModel hardware_model(const TrainingModel& training) {
       std::llround(training.epoch_samples.value_or(std::max(static_cast<double>(storage.dataset_bytes) / storage.bytes_per_sample, 1.0))));
   model.request_bytes = storage.bytes_per_sample;
   model.storage_bytes_per_s = supplied * storage.bytes_per_sample;
-  model.misses = storage.misses;
+  model.misses = storage.misses.at(static_cast<std::size_t>(storage.order));
   model.cache_fraction = std::min(static_cast<double>(storage.page_cache_bytes) / static_cast<double>(storage.dataset_bytes), 1.0);
   model.accelerator_shares_cores = training.shares_cores;
   model.enough_workers = true;

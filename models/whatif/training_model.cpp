@@ -342,7 +342,8 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     const ChangedSupply changed = changed_supply(storage, change);
     const double here = static_cast<double>(storage.page_cache_bytes) / static_cast<double>(storage.dataset_bytes);
     rates.storage = std::min(supply(changed.curve, std::max(model.ranks * std::max(workers, 1), 1)), changed.most);
-    rates.miss_fraction = storage.misses.storage_share(change.cached.value_or(here));
+    rates.miss_fraction =
+        storage.misses.at(static_cast<std::size_t>(change.order.value_or(storage.order))).storage_share(change.cached.value_or(here));
     rates.prep = prep_with_storage(model, workers, cores, rates.prep_from_memory, law.limit, rates.miss_fraction, changed);
     constexpr double all = 0.99;
     storage_gives_all = rates.miss_fraction > 0 && rates.prep >= all * changed.most / rates.miss_fraction;

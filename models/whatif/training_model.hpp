@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,9 +58,11 @@ struct TrainingModel {
     double cache_rate = 0;           ///< C; 0: not known
     double bytes_per_sample = 0;
     Bytes dataset_bytes = 0;
-    Bytes page_cache_bytes = 0;  ///< that this machine has for it
-    MissModel misses;
-    double found_fraction = 0;  ///< of the bytes that the full run read, those that came from storage
+    Bytes page_cache_bytes = 0;            ///< that this machine has for it
+    OrderKind order = OrderKind::random;   ///< as found
+    std::array<MissModel, 3> misses;       ///< by OrderKind
+    std::vector<SupplyPoint> shard_curve;  ///< S by the number of readers, where each reads a shard in order; empty: not measured
+    double found_fraction = 0;             ///< of the bytes that the full run read, those that came from storage
   };
   std::optional<Storage> storage;
   std::optional<double> epoch_samples;
@@ -76,6 +79,7 @@ struct TrainingChange {
   std::optional<double> cached{};               ///< memory for the page cache over what an epoch reads
   std::optional<double> storage_bytes_per_s{};  ///< of another storage
   std::optional<double> storage_factor{};       ///< the same storage, so much faster
+  std::optional<OrderKind> order{};             ///< of reading; shards: the samples packed into large files, each read in order
 };
 
 /// What it reaches.
@@ -122,9 +126,12 @@ double delivery_seconds(const TrainingModel& model, int workers, double cores, d
 TrainingModel with_less_cpu(const TrainingModel& model, double fraction);
 
 /// Answers as answer() gives them of a RateModel: first the training unchanged, then each change, the best first; speedups are over the training as
-/// found. Of `question`, workers, cores, accelerator_speeds, cache_sizes, storage, find (workers, cores, cache, storage) and combine count. Throws
-/// UsageError for the rest, with the reason.
+/// found. Of `question`, workers, cores, accelerator_speeds, cache_sizes, storage, orders, find (workers, cores, cache, storage) and combine count.
+/// Throws UsageError for the rest, with the reason.
 WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question);
+
+/// The training in the long run, where the part of its data that comes from storage is then another one than while it was measured; else nothing.
+std::optional<SteadyRecord> steady_of(const TrainingModel& model);
 
 /// The fewest workers with which the training is as fast as with any number; nothing where it would not surely be faster by a tenth or more.
 /// Without `check`, which is the caller's.

@@ -158,6 +158,9 @@ std::optional<Finding> slowest_server_finding(const std::vector<WhatIfAnswer>& a
 }  // namespace
 
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
+  if (!question.orders.empty())
+    throw UsageError(
+        "--order: this is answered for a launched training (dsanalyze profile -- COMMAND); for dsanalyze's own loader, profile with --order");
   if (!question.workers.empty() || std::ranges::find(question.find, "workers") != question.find.end())
     throw UsageError(
         "--workers: num_workers is that of a training's own loader (profile it with dsanalyze profile -- COMMAND); of dsanalyze's loader ask "

@@ -89,6 +89,7 @@ struct WhatIfQuestion {
     std::optional<double> factor;
   };
   std::vector<StorageChange> storage;
+  std::vector<OrderKind> orders;      ///< of reading: of a launched training alone
   std::vector<double> request_sizes;  ///< bytes a read: shards instead of files
   std::vector<double> concurrencies;  ///< reads in flight
   std::vector<std::uint32_t> jobs;    ///< of the server, each with accelerators of its own; with each of `shares`
@@ -118,7 +119,7 @@ struct WhatIfQuestion {
 /// fewer-accelerators, smaller-transfers, share-prep (when jobs are asked about), nothing-to-gain, measure-accelerator, too-close.
 ///
 /// Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with servers, for a balance from storage
-/// without locality, for other numbers of workers, and for more than 100,000 combinations.
+/// without locality, for other numbers of workers, for another order of reading, and for more than 100,000 combinations.
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question);
 
 /// answer() along three factors, each alone: the share of the dataset in the cache from 0 to 1, the cores of prep from one to twice those that are

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
@@ -47,6 +48,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
   }
   if (const auto* device = std::get_if<DeviceMessage>(&message)) {
     m_training.device = *device;
+    m_training.cpus[sender.hello ? sender.hello->rank : 0] = device->cpus;
     return {};
   }
   if (const auto* bye = std::get_if<ByeMessage>(&message)) {
@@ -85,7 +87,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     m_now = now;
     sender.at = *at;
     sender.since = now;
-    if (!sender.hello || sender.hello->rank == 0) m_training.tokens_per_sample = at->tokens;
+    if (!sender.hello || sender.hello->rank == 0) std::tie(m_training.tokens_per_sample, m_training.picture) = std::tie(at->tokens, at->picture);
     count_steps(sender, at->window, at->step);
     if (at->window) sender.pass_steps += at->window->samples.size();
     if (at->why == CheckpointMessage::Why::window) sender.last_pass = std::max(sender.last_pass.value_or(sender.pass_steps), sender.pass_steps);
@@ -93,6 +95,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
     if (m_stage == Stage::full) {
       take_gap(sender, at->between, at->window);
+      take_spent(sender);
       if (at->window && at->why != CheckpointMessage::Why::switched)
         measurement().seen.push_back(
             {m_round, at->window->begin, at->window->end, std::accumulate(at->window->samples.begin(), at->window->samples.end(), 0.0)});
@@ -113,20 +116,6 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     return meet(now);
   }
   return {};
-}
-
-/// Phases of two trainings mixed would be those of neither.
-void Conductor::refuse_second_training(const Member& member) {
-  if (!member.hello) return;
-  const auto [first, is_new] = m_trainers.try_emplace(member.hello->rank, member.hello->pid);
-  if (is_new || first->second == member.hello->pid) return;
-  const auto full = m_training.phases.find(AttachPhase::full);
-  m_training.several_trainings |= full != m_training.phases.end() && full->second.whole_run;
-  if (!m_begin) return;
-  throw Error(
-      fmt::format("the command runs more than one training: process {} trains, too, after process {} was measured in part. Profile a command that "
-                  "runs one training, which lasts until its phases are over, or pass a shorter --time-budget",
-                  member.hello->pid, first->second));
 }
 
 /// The first checkpoint comes after the step that showed which loader trains.
@@ -385,6 +374,7 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
     member.passes.reset();
     member.gap.reset();
     member.passes_agree = false;
+    member.full_since.reset();
   }
   switch (stage) {
     case Stage::synthetic:

@@ -92,6 +92,7 @@ class Conductor {
     std::optional<EpochGap> gap{};             ///< before the pass that goes on
     bool whole_pass = false;                   ///< no checkpoint has come between its first step and now
     bool passes_agree = false;                 ///< the last two such windows
+    std::optional<Nanoseconds> full_since{};   ///< its last checkpoint of the phase full, while that goes on
     [[nodiscard]] bool waits() const { return at || drained; }
   };
 
@@ -116,6 +117,7 @@ class Conductor {
   void keep(int rank, StepWindow window);
   void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
   void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
+  void take_spent(Member& member);
   [[nodiscard]] std::optional<int> more_workers() const;
   void take_drains();
   bool settled();

@@ -59,4 +59,39 @@ void Conductor::say_prep() const {
   m_events.note(note);
 }
 
+/// Phases of two trainings mixed would be those of neither.
+void Conductor::refuse_second_training(const Member& member) {
+  if (!member.hello) return;
+  const auto [first, is_new] = m_trainers.try_emplace(member.hello->rank, member.hello->pid);
+  if (is_new || first->second == member.hello->pid) return;
+  const auto full = m_training.phases.find(AttachPhase::full);
+  m_training.several_trainings |= full != m_training.phases.end() && full->second.whole_run;
+  if (!m_begin) return;
+  throw Error(
+      fmt::format("the command runs more than one training: process {} trains, too, after process {} was measured in part. Profile a command that "
+                  "runs one training, which lasts until its phases are over, or pass a shorter --time-budget",
+                  member.hello->pid, first->second));
+}
+
+/// Of the time between two checkpoints of the phase full.
+void Conductor::take_spent(Member& member) {
+  const CheckpointMessage& at = *member.at;
+  const std::optional<Nanoseconds> since = std::exchange(member.full_since, m_now);
+  if (!since || !member.hello) return;
+  BesideSteps& beside = m_training.beside_steps[member.hello->rank];
+  beside.seconds += to_seconds(m_now - *since);
+  if (at.window) beside.samples += std::accumulate(at.window->samples.begin(), at.window->samples.end(), 0.0);
+  for (const SpentTime& spent : at.spent) {
+    const auto known = std::ranges::find_if(
+        beside.places, [&spent](const SpentTime& each) { return each.what == spent.what && each.file == spent.file && each.line == spent.line; });
+    if (known == beside.places.end()) {
+      beside.places.push_back(spent);
+      continue;
+    }
+    known->count += spent.count;
+    known->seconds += spent.seconds;
+    known->waited_seconds += spent.waited_seconds;
+  }
+}
+
 }  // namespace dsanalyze

@@ -122,6 +122,27 @@ std::optional<EpochGap> optional_gap(JsonObject& object) {
   return gap;
 }
 
+DeviceMessage read_device(JsonObject& object) {
+  constexpr std::size_t most_cpus = 65536;
+  DeviceMessage device{object.boolean("cuda"), object.optional_text("device").value_or(""), {}, {}};
+  device.libraries = object.optional_text("libraries").value_or("");
+  if (object.has("cpus"))
+    for (const double cpu : object.numbers("cpus", 0, most_cpus, 0, most_cpus)) device.cpus.push_back(static_cast<int>(cpu));
+  return device;
+}
+
+SpentTime read_spent(JsonObject& object) {
+  SpentTime spent;
+  spent.what = object.named<ScriptCostRecord::What>("what");
+  spent.file = object.optional_text("file").value_or("");
+  spent.line = static_cast<int>(object.optional_integer("line", 0, INT32_MAX).value_or(0));
+  spent.count = count(object, "count");
+  spent.seconds = to_seconds(instant(object, "time"));
+  spent.waited_seconds = to_seconds(instant(object, "waited"));
+  if (const auto workers = object.optional_integer("workers", 0, most_workers)) spent.workers = static_cast<int>(*workers);
+  return spent;
+}
+
 CheckpointMessage read_checkpoint(JsonObject& object) {
   CheckpointMessage message;
   message.why = object.named<CheckpointMessage::Why>("why");
@@ -130,6 +151,13 @@ CheckpointMessage read_checkpoint(JsonObject& object) {
   message.between = optional_gap(object);
   message.kept = count(object, "kept");
   if (const auto tokens = object.optional_integer("tokens", 2, INT64_MAX)) message.tokens = static_cast<std::uint64_t>(*tokens);
+  constexpr double most_pixels = 1 << 20;
+  if (object.has("picture")) {
+    const std::vector<double> sides = object.numbers("picture", 2, 2, 1, most_pixels);
+    message.picture = {static_cast<int>(sides[0]), static_cast<int>(sides[1])};
+  }
+  if (object.has("spent"))
+    for (JsonObject& spent : object.objects("spent")) message.spent.push_back(read_spent(spent));
   return message;
 }
 
@@ -181,7 +209,7 @@ HookMessage parse_hook_message(std::string_view line) {
   JsonObject object = parse_json_object(line, "the training process");
   const std::string type = object.choice("t", {"hello", "rank", "device", "loader", "at", "drained", "note", "seen", "off", "passive", "bye"});
   if (type == "hello" || type == "rank") return read_hello(object);
-  if (type == "device") return DeviceMessage{object.boolean("cuda"), object.optional_text("device").value_or("")};
+  if (type == "device") return read_device(object);
   if (type == "loader") return read_loader(object);
   if (type == "at") return read_checkpoint(object);
   if (type == "drained") return read_drained(object);

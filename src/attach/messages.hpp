@@ -27,7 +27,9 @@ struct HelloMessage {
 /// What the process trains on, said before its first loader.
 struct DeviceMessage {
   bool cuda = false;
-  std::string device;  ///< name of the GPU, or of the CPU
+  std::string device;       ///< name of the GPU, or of the CPU
+  std::vector<int> cpus{};  ///< that the process may use, by number; empty: not known
+  std::string libraries{};  ///< where PyTorch lies; empty: not known
 };
 
 /// A loader serves training iterations for the first time.
@@ -70,15 +72,28 @@ struct EpochGap {
   double first_step_samples = 0;               ///< of that step
 };
 
+/// What a place of the script did beside training steps since the last checkpoint.
+struct SpentTime {
+  ScriptCostRecord::What what = ScriptCostRecord::What::save;
+  std::string file;
+  int line = 0;
+  std::uint64_t count = 0;  ///< calls, or loops that began
+  double seconds = 0;
+  double waited_seconds = 0;     ///< of these, for batches
+  std::optional<int> workers{};  ///< of the loader that the batches come from
+};
+
 /// A rank stands at a checkpoint and waits for an answer.
 struct CheckpointMessage {
   enum class Why { start, window, epoch_end, switched };
   Why why = Why::start;
   std::uint64_t step = 0;  ///< steps of this epoch so far
   std::optional<StepWindow> window;
-  std::optional<EpochGap> between;        ///< start of a later epoch
-  std::uint64_t kept = 0;                 ///< switched: batches that are handed out again and again
-  std::optional<std::uint64_t> tokens{};  ///< whole numbers in each sample, where all are rows of as many
+  std::optional<EpochGap> between;              ///< start of a later epoch
+  std::uint64_t kept = 0;                       ///< switched: batches that are handed out again and again
+  std::optional<std::uint64_t> tokens{};        ///< whole numbers in each sample, where all are rows of as many
+  std::optional<std::array<int, 2>> picture{};  ///< height and width of each sample, where all are pictures of three colours
+  std::vector<SpentTime> spent{};               ///< each place once
 };
 constexpr std::array<const char*, 4> names_of(CheckpointMessage::Why /*type*/) { return {"start", "window", "epoch_end", "switched"}; }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -43,22 +44,32 @@ struct DrainMeasurement {
   std::optional<TreeUse> before, after;
 };
 
+/// What a rank's script did beside its training steps in the phase full.
+struct BesideSteps {
+  double seconds = 0;  ///< of the phase, in which that was seen
+  double samples = 0;  ///< that the rank trained meanwhile
+  std::vector<SpentTime> places{};
+};
+
 /// What was observed of a launched training.
 struct AttachedTraining {
   std::map<int, HelloMessage> ranks;
   DeviceMessage device;
+  std::map<int, std::vector<int>> cpus;              ///< that each rank may use
   std::optional<LoaderRecord> loader;                ///< the primary one of the lowest rank
   std::optional<std::uint64_t> tokens_per_sample{};  ///< of it
+  std::optional<std::array<int, 2>> picture{};       ///< height and width of the pictures in a batch of it
   std::vector<LoaderRecord> other_loaders;           ///< that serve training steps beside it
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;
-  std::uint64_t steps = 0;            ///< that were seen, of the rank that took most
-  bool out_of_time = false;           ///< steps take so long that later phases did not fit the time budget
-  bool cached_not_separable = false;  ///< short passes over a stream: what data in memory give cannot be measured beside it
-  bool several_trainings = false;     ///< passive: processes that trained one after another, or beside each other as the same rank
-  std::vector<NoteMessage> notes;     ///< of the hook, each code once
-  std::optional<SeenMessage> seen;    ///< while no loader was known to train, of the process that did most
+  std::map<int, BesideSteps> beside_steps;  ///< by rank
+  std::uint64_t steps = 0;                  ///< that were seen, of the rank that took most
+  bool out_of_time = false;                 ///< steps take so long that later phases did not fit the time budget
+  bool cached_not_separable = false;        ///< short passes over a stream: what data in memory give cannot be measured beside it
+  bool several_trainings = false;           ///< passive: processes that trained one after another, or beside each other as the same rank
+  std::vector<NoteMessage> notes;           ///< of the hook, each code once
+  std::optional<SeenMessage> seen;          ///< while no loader was known to train, of the process that did most
 
   std::string error;  ///< the exception that ended a process first, and its place in the script; empty
 

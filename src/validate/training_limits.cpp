@@ -121,6 +121,13 @@ std::string page_cache_refused(const ProfileResult& profile, Bytes size) {
   return "";
 }
 
+std::string order_refused(const WhatIfChange& change) {
+  if (change.order.empty()) return "";
+  return change.order == "shards"
+             ? "the samples would have to be packed into shards first (docs/datasets.md); then profile the script that reads them"
+             : "the script chooses the order in which it reads (shuffle=, sampler=): change it, and profile it again";
+}
+
 std::string storage_refused(const ProfileResult& profile, const WhatIfChange& change) {
   if (change.storage_factor && *change.storage_factor != 1)
     return "another storage can be run here only where it is slower and given as a rate (--storage 200MB/s)";
@@ -138,6 +145,7 @@ std::string limits_refused(const ProfileResult& profile, const WhatIfChange& cha
   try {
     if (const auto size = page_cache_of(change))
       if (std::string reason = page_cache_refused(profile, *size); !reason.empty()) return reason;
+    if (std::string reason = order_refused(change); !reason.empty()) return reason;
     return storage_refused(profile, change);
   } catch (const Error& error) {
     return error.what();

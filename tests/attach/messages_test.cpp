@@ -48,6 +48,30 @@ TEST_CASE("what lies between two epochs may bring the wait for the first batch a
   CHECK(parsed<CheckpointMessage>(start + R"(,"first_batch":2000000000}})").between->first_batch_seconds == 2.0);
 }
 
+TEST_CASE("a checkpoint brings what the script did beside its steps, and the size of its pictures") {
+  const auto at = parsed<CheckpointMessage>(
+      R"({"t":"at","why":"window","picture":[224,320],"spent":[{"what":"validation","file":"/job/train.py","line":9,"count":2,"time":500000000,)"
+      R"("waited":100000000,"workers":0},{"what":"save","file":null,"line":null,"count":1,"time":1,"waited":0,"workers":null}]})");
+  CHECK(at.picture == std::array<int, 2>{224, 320});
+  REQUIRE(at.spent.size() == 2);
+  CHECK(at.spent[0].what == ScriptCostRecord::What::validation);
+  CHECK(at.spent[0].file == "/job/train.py");
+  CHECK(at.spent[0].seconds == doctest::Approx(0.5));
+  CHECK(at.spent[0].waited_seconds == doctest::Approx(0.1));
+  CHECK(at.spent[0].workers == 0);
+  CHECK(at.spent[1].file.empty());
+  CHECK_FALSE(at.spent[1].workers);
+  CHECK(says(refused(R"({"t":"at","why":"window","picture":[224]})"), "/picture"));
+  CHECK(says(refused(R"({"t":"at","why":"window","spent":[{"what":"sleep"}]})"), "/spent/0/what"));
+}
+
+TEST_CASE("a device comes with the CPUs that the process may use") {
+  const auto device = parsed<DeviceMessage>(R"({"t":"device","cuda":false,"device":"x","cpus":[2,3],"libraries":"/usr/lib/torch"})");
+  CHECK(device.cpus == std::vector<int>{2, 3});
+  CHECK(device.libraries == "/usr/lib/torch");
+  CHECK(parsed<DeviceMessage>(R"({"t":"device","cuda":false,"device":"x"})").cpus.empty());
+}
+
 TEST_CASE("what was seen of a training without recognised steps is counted, and told in words") {
   const auto seen = parsed<SeenMessage>(
       R"({"t":"seen","batches":80,"with_gradients":79,"backward":1,"optimizer_steps":0,"name":"x","dataset_class":"a.Photos","file":"train.py","line":41})");

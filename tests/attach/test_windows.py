@@ -181,6 +181,86 @@ class Synthetic(unittest.TestCase):
         self.assertEqual(launcher.first.messages[-1].get('exit'), 1)
 
 
+def spent(connection, what):
+    """Sums over all checkpoints, by line."""
+    sums = {}
+    for message in connection.of('at'):
+        for place in message.get('spent', ()):
+            if place['what'] == what:
+                found = sums.setdefault(place['line'], {'count': 0, 'time': 0, 'waited': 0, 'workers': place['workers']})
+                for part in ('count', 'time', 'waited'):
+                    found[part] += place[part]
+    return sums
+
+
+class Spent(ScriptTest):
+    def test_checkpoints_are_timed_by_the_line_that_writes_them_once_each(self):
+        _, connection = self.launch('''
+class Slow:
+    def __reduce__(self):
+        time.sleep(0.02)
+        return list, ()
+
+for epoch in range(2):
+    for number, (x,) in enumerate(DataLoader(data(), 4)):
+        step(x)
+        if number % 10 == 9:
+            torch.save({'model': model.state_dict(), 'slow': Slow()}, os.devnull)
+''', run(1000))
+        (_, sums), = spent(connection, 'save').items()
+        self.assertEqual(sums['count'], 8)
+        self.assertGreaterEqual(sums['time'], 8 * 20e6)
+        self.assertLess(sums['time'], 8 * 60e6)
+
+    def test_a_validation_is_timed_by_its_loader_with_what_it_waits_for_batches(self):
+        _, connection = self.launch('''
+class Slow(Dataset):
+    def __len__(self):
+        return 16
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return torch.zeros(4)
+
+train, validation = DataLoader(data(), 4), DataLoader(Slow(), 4)
+for epoch in range(2):
+    for number, (x,) in enumerate(train):
+        step(x)
+        if number % 20 == 19:
+            with torch.no_grad():
+                for x in validation:
+                    model(x)
+                    time.sleep(0.004)
+''', run(1000))
+        (_, sums), = spent(connection, 'validation').items()
+        self.assertEqual(sums['count'], 4)
+        self.assertEqual(sums['workers'], 0)
+        self.assertGreaterEqual(sums['waited'], 4 * 4 * 8e6)
+        self.assertGreaterEqual(sums['time'] - sums['waited'], 4 * 3 * 4e6)  # What follows a loop's last batch is not clocked.
+        self.assertLess(sums['time'], 4 * 4 * 24e6)
+
+    def test_training_between_two_batches_of_one_validation_pass_is_no_part_of_it(self):
+        _, connection = self.launch('''
+train, validation = DataLoader(data(), 4), iter(DataLoader(data(40), 4))
+for number, (x,) in enumerate(train):
+    step(x, 0.01)
+    if number % 10 == 9:
+        with torch.no_grad():
+            model(next(validation)[0])
+''', run(1000))
+        (_, sums), = spent(connection, 'validation').items()
+        self.assertEqual(sums['count'], 4)
+        self.assertLess(sums['time'], 20e6)
+
+    def test_the_pictures_of_a_batch_are_known_by_their_size(self):
+        for sample, picture in (('torch.zeros(3, 6, 8)', [6, 8]), ('torch.zeros(6, 8, 3)', [6, 8]), ('torch.zeros(5, 6, 8)', None), ('torch.zeros(3, 6)', None)):
+            with self.subTest(sample):
+                _, connection = self.launch('''
+for x in DataLoader([SAMPLE] * 80, 4):
+    step(x.reshape(len(x), -1)[:, :4])
+'''.replace('SAMPLE', sample), run(1000))
+                self.assertEqual(connection.of('at')[-1].get('picture'), picture)
+
+
 class Tokens(ScriptTest):
     def test_rows_of_as_many_whole_numbers_are_counted_and_no_others(self):
         for samples, tokens in (('torch.ones(400, 16, dtype=torch.int64)', 16), ('torch.randn(400, 16)', None), ('torch.ones(400, 16, dtype=torch.uint8)', None),

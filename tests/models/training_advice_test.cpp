@@ -5,67 +5,11 @@
 #include <algorithm>
 #include <string>
 
+#include "advice_rig.hpp"
+
 namespace dsanalyze {
-namespace {
 
-RateRecord rate(double value) {
-  RateRecord record;
-  record.samples_per_s = value;
-  record.ci95_samples_per_s = {0.98 * value, 1.02 * value};
-  return record;
-}
-
-/// A training with 4 workers on 16 cores whose steps of 16 samples compute for 16 ms: prep supplies 400 samples/s of 1,000.
-ProfileResult prep_bound() {
-  ProfileResult profile;
-  profile.command = {"python3", "train.py"};
-  profile.host.cores = 16;
-  profile.host.accelerator_shares_cores = true;
-  profile.settings.accelerators = 1;
-  profile.loader.emplace();
-  profile.loader->workers = 4;
-  profile.loader->persistent = true;
-  profile.loader->pin_memory = true;
-  profile.loader->file = "/job/train.py";
-  profile.loader->line = 41;
-  profile.prep = rate(400);
-  profile.ingestion = rate(1000);
-  RunRecord full;
-  full.name = "full";
-  full.samples_per_s = 400;
-  full.ci95_samples_per_s = {395, 405};
-  RunRecord synthetic = full;
-  synthetic.name = "synthetic";
-  synthetic.cores_used = 0.1;
-  profile.runs = {full, synthetic};
-  WaitsRecord waits;
-  waits.step_seconds = 0.04;
-  waits.compute.seconds_per_step = 0.016;
-  waits.data.seconds_per_step = 0.024;
-  profile.waits = waits;
-  profile.prep_by_workers = {{1, 100, {98, 102}, 0.0001, 0.0002, 0.0098}, {4, 400, {395, 405}, 0.0001, 0.0002, 0.0098}};
-  return profile;
-}
-
-/// Its steps wait for the accelerator.
-ProfileResult accelerator_bound() {
-  ProfileResult profile = prep_bound();
-  profile.prep_by_workers = {{1, 900, {890, 910}, 0.0001, 0.0002, 0.001}, {4, 3600, {3500, 3700}, 0.0001, 0.0002, 0.001}};
-  profile.prep = rate(3600);
-  profile.ingestion = rate(400);
-  profile.waits->compute.seconds_per_step = 0.04;
-  profile.waits->data.seconds_per_step = 0;
-  return profile;
-}
-
-std::vector<AdviceRecord> advice_on(const ProfileResult& profile) { return advise(profile, training_model(profile)); }
-
-const AdviceRecord* find(const std::vector<AdviceRecord>& list, const std::string& code) {
-  const auto found = std::ranges::find(list, code, &AdviceRecord::code);
-  return found == list.end() ? nullptr : &*found;
-}
-
-}  // namespace
+using namespace testing;
 
 TEST_CASE("a function that takes most of the workers' CPU time is named, with what the training would reach without it") {
   ProfileResult profile = prep_bound();
@@ -316,6 +260,36 @@ TEST_CASE("data that comes from storage is advised to be kept in memory, and sma
   CHECK(find(advice_on(profile), "small-files") == nullptr);
   profile.reads->page_cache_bytes = Bytes{20} << 30;  // everything fits
   CHECK(find(advice_on(profile), "keep-in-memory") == nullptr);
+}
+
+TEST_CASE("what shards would give is told where large files could be read, and a fixed order where a random one finds more in memory") {
+  ProfileResult profile = prep_bound();
+  profile.prep = rate(4000);
+  profile.prep_by_workers = {{1, 1000, {980, 1020}, 0.00001, 0.00001, 0.0009}, {4, 4000, {3950, 4050}, 0.00001, 0.00001, 0.0009}};
+  profile.storage = rate(200);
+  profile.storage_by_request = {{1e5, 1, 2e7}, {1e5, 4, 2e7}};
+  ReadsRecord& reads = profile.reads.emplace();
+  reads.samples = reads.opens = reads.files = 1000;
+  reads.bytes_per_sample = 1e5;
+  reads.dataset_bytes = Bytes{10} << 30;
+  reads.page_cache_bytes = Bytes{6} << 30;
+  profile.bottleneck = BottleneckRecord{"io", "storage", true, "", "cpu"};
+  profile.runs[0].samples_per_s = 210;
+  profile.runs[0].ci95_samples_per_s = {205, 215};
+  CHECK_FALSE(find(advice_on(profile), "small-files")->gain);
+  profile.storage_by_shard = {{1 << 20, 1, 1e8}, {1 << 20, 4, 1e8}};
+  std::vector<AdviceRecord> list = advice_on(profile);
+  REQUIRE(find(list, "small-files")->gain);
+  CHECK(find(list, "small-files")->gain->samples_per_s > 700);
+  CHECK(find(list, "order-against-cache") == nullptr);
+  reads.ordered_fraction = 0.98;
+  list = advice_on(profile);
+  const AdviceRecord* const order = find(list, "order-against-cache");
+  REQUIRE(order != nullptr);
+  CHECK(order->gain->speedup > 1.2);
+  CHECK(order->text.find("finds 0 % of an epoch's 10 GiB again") != std::string::npos);
+  reads.page_cache_bytes = Bytes{20} << 30;  // everything fits
+  CHECK(find(advice_on(profile), "order-against-cache") == nullptr);
 }
 
 TEST_CASE("batches for a GPU are told to be pinned, and those that the CPU trains on are not") {

@@ -31,7 +31,10 @@ TrainingModel with_storage(Made made) {
   storage.page_cache_bytes = 200'000'000;
   MissModel::Facts facts;
   facts.kind = CacheKind::page_model_linux;
-  storage.misses = MissModel(facts);
+  for (std::size_t order = 0; order < storage.misses.size(); ++order) {
+    facts.order = static_cast<OrderKind>(order);
+    storage.misses[order] = MissModel(facts);
+  }
   model.storage = storage;
   return model;
 }
@@ -101,6 +104,40 @@ TEST_CASE("less memory, slower storage and fewer workers never make a training f
   CHECK(rates_of(model, {.storage_bytes_per_s = *result.found[1].value / 2}).samples_per_s < 0.97 * wanted);
 }
 
+TEST_CASE("another order of reading changes what the page cache finds again, and shards are read as fast as large files are") {
+  Made made;
+  made.step = 0.005;
+  made.workers = 8;
+  TrainingModel model = with_storage(made);
+  model.storage->curve = {{1, 100}, {8, 100}};
+  model.storage->page_cache_bytes = 60'000'000;
+  const TrainingRates random = rates_of(model, {});
+  CHECK(random.miss_fraction > 0.4);
+  CHECK(random.miss_fraction < 0.9);
+  // In the order of the files, what comes next was evicted last.
+  const TrainingRates in_order = rates_of(model, {.order = OrderKind::sequential});
+  CHECK(in_order.miss_fraction > 0.95);
+  CHECK(in_order.samples_per_s < random.samples_per_s);
+  CHECK(rates_of(model, {.cached = 1, .order = OrderKind::sequential}).miss_fraction == 0);
+  // Without a large file to read, shards are no faster than files, and the finding says so.
+  WhatIfQuestion question;
+  question.orders = {OrderKind::shards, OrderKind::sequential};
+  WhatIfResult result = answer(model, question);
+  const auto shards_in = [](const WhatIfResult& of) {
+    return *std::ranges::find(of.answers, "shards", [](const WhatIfAnswer& each) { return each.change.order; });
+  };
+  CHECK(has_code(result.findings, "shards-not-read"));
+  CHECK(shards_in(result).storage == doctest::Approx(100));
+  model.storage->shard_curve = {{1, 2000}, {8, 4000}};
+  result = answer(model, question);
+  CHECK(shards_in(result).storage == doctest::Approx(4000));
+  CHECK(shards_in(result).samples_per_s > 1.5 * random.samples_per_s);
+  // A limit on storage holds for shards too.
+  CHECK(rates_of(model, {.storage_bytes_per_s = 1e7, .order = OrderKind::shards}).storage == doctest::Approx(100));
+  question.orders = {OrderKind::random};
+  CHECK_FALSE(has_code(answer(model, question).findings, "shards-not-read"));
+}
+
 TEST_CASE("what was cold by chance is not what is predicted, and is named") {
   TrainingModel model = with_storage({});
   model.storage->found_fraction = 0.6;
@@ -108,8 +145,15 @@ TEST_CASE("what was cold by chance is not what is predicted, and is named") {
   model.ci95_found = {0.49 * model.found, 0.51 * model.found};
   const WhatIfResult result = answer(model, {});
   CHECK(has_code(result.findings, "as-found-not-steady"));
+  REQUIRE(steady_of(model));
+  CHECK(steady_of(model)->miss_fraction == 0);
+  CHECK(steady_of(model)->fetch_stall == 0);
+  CHECK(steady_of(model)->samples_per_s == result.answers.front().samples_per_s);
   CHECK_FALSE(has_code(result.findings, "rates-do-not-explain"));
   CHECK(result.answers.front().samples_per_s == doctest::Approx(rates_of(Made{}.model(), {}).samples_per_s));
+  model.storage->found_fraction = 0;
+  CHECK_FALSE(steady_of(model));
+  CHECK_FALSE(steady_of(Made{}.model()));
 }
 
 TEST_CASE("without the rates of storage, what needs them is refused with the reason") {
@@ -120,6 +164,9 @@ TEST_CASE("without the rates of storage, what needs them is refused with the rea
   question = {};
   question.find = {"storage"};
   CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--find storage"), UsageError);
+  question = {};
+  question.orders = {OrderKind::shards};
+  CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--order"), UsageError);
 }
 
 namespace {

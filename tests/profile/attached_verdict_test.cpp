@@ -7,6 +7,8 @@
 
 #include "../base/texts.hpp"
 #include "attached_rig.hpp"
+#include "profile/attached/delay_cause.hpp"
+#include "profile/attached/own_prep.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::testing;
@@ -186,6 +188,107 @@ TEST_CASE("a rank that computes longer than the others, or is longer outside of 
     REQUIRE(result.waits->delaying_rank == 1);
     CHECK(delay_of(result.waits->by_rank, 1) == why);
   }
+}
+
+namespace {
+
+/// Two ranks, of which rank 1 is the slow one, with what their processes used in ten seconds.
+LaunchedTraining slow_rank(const BranchUse& first, const BranchUse& second, std::vector<int> cpus_of_first = {0, 1}) {
+  LaunchedTraining launched = prep_bound();
+  launched.training.ranks[1].pid = 6;
+  launched.training.cpus = {{0, {0, 1, 2, 3}}, {1, std::move(cpus_of_first)}};
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  full.by_rank.clear();
+  for (int i = 0; i < 8; ++i) {
+    full.by_rank[0].push_back(window_of(0.001, 0.019, 0, 0.009));
+    full.by_rank[1].push_back(window_of(0.010, 0.010));
+  }
+  full.before->branches = {{0, {}}, {1, {}}};
+  full.after->branches = {{0, first}, {1, second}};
+  return launched;
+}
+
+std::optional<DelayCauseRecord> cause_of(const LaunchedTraining& launched) { return profile_of(launched).waits->delay_cause; }
+
+}  // namespace
+
+TEST_CASE("why a rank delays the others: fewer cores first") {
+  const ProfileResult result = profile_of(slow_rank({10, 0, 0}, {20, 9, 1'000'000'000}));
+  REQUIRE(result.waits->delay_cause);
+  CHECK(result.waits->delay_cause->cause == DelayCauseRecord::Cause::affinity);
+  CHECK(result.waits->delay_cause->text == "rank 1 may use 2 cores (0-1), the others 4");
+  CHECK(result.waits->by_rank[0].cores == 4);
+  CHECK(result.waits->by_rank[1].cpus == "0-1");
+}
+
+TEST_CASE("why a rank delays the others, where all may use as many cores: storage, waiting for cores, and computing for longer") {
+  const std::vector<int> all = {4, 5, 6, 8};
+  auto cause = cause_of(slow_rank({10, 0, 1'000'000}, {10, 0, 500'000'000}, all));
+  REQUIRE(cause);
+  CHECK(cause->cause == DelayCauseRecord::Cause::storage);
+  CHECK(says(cause->text, "rank 1 reads 47.7 MiB/s from storage"));
+  cause = cause_of(slow_rank({10, 0.2, 0}, {10, 6, 0}, all));
+  REQUIRE(cause);
+  CHECK(cause->cause == DelayCauseRecord::Cause::cores);
+  CHECK(says(cause->text, "threads of rank 1 wait for a core for 0.6 s of each second"));
+  cause = cause_of(slow_rank({10, 0, 0}, {20, 0, 0}, all));
+  REQUIRE(cause);
+  CHECK(cause->cause == DelayCauseRecord::Cause::compute);
+  CHECK_FALSE(cause_of(slow_rank({10, 0, 0}, {11, 0.5, 0}, all)));
+  CHECK_FALSE(cause_of(slow_rank({10, 6, 0}, {10, 7, 0}, all)));
+}
+
+TEST_CASE("numbers of CPUs are told as ranges") {
+  CHECK(cpus_text({}) == "");
+  CHECK(cpus_text({3}) == "3");
+  CHECK(cpus_text({0, 1, 2, 3, 8, 10, 11}) == "0-3,8,10-11");
+}
+
+TEST_CASE("what the script does beside its steps is told by line, of the rank where it takes longest") {
+  LaunchedTraining launched = prep_bound();
+  const auto spent = [](ScriptCostRecord::What what, int line, double seconds, double waited) {
+    SpentTime place;
+    place.what = what;
+    place.file = "/job/train.py";
+    place.line = line;
+    place.count = 4;
+    place.seconds = seconds;
+    place.waited_seconds = waited;
+    return place;
+  };
+  launched.training.beside_steps[0] = {
+      10, 1000, {spent(ScriptCostRecord::What::save, 88, 2, 0), spent(ScriptCostRecord::What::validation, 20, 4, 3)}};
+  launched.training.beside_steps[1] = {10, 1000, {spent(ScriptCostRecord::What::save, 88, 1, 0), spent(ScriptCostRecord::What::save, 90, 0.05, 0)}};
+  const std::vector<ScriptCostRecord> costs = profile_of(launched).script_costs;
+  REQUIRE(costs.size() == 2);
+  CHECK(costs[0].line == 20);
+  CHECK(costs[0].fraction == doctest::Approx(0.4));
+  CHECK(costs[0].waited_fraction == doctest::Approx(0.75));
+  CHECK(costs[0].seconds_each == doctest::Approx(1));
+  CHECK(costs[1].fraction == doctest::Approx(0.2));
+  CHECK(costs[1].training_samples_per_s == doctest::Approx(200));
+}
+
+TEST_CASE("dsanalyze.Loader fits where each sample is an image file of its own that is cropped to a square, and little is done besides") {
+  LaunchedTraining launched = prep_bound();
+  ProfileResult result = profile_of(launched);
+  launched.training.picture = {{224, 224}};
+  result.reads.emplace();
+  result.reads->samples = result.reads->opens = result.reads->files = 1000;
+  result.hot = {{"pil_loader", "", 0, 0.7, {}}, {"RandomResizedCrop", "", 0, 0.25, {}}, {"train.py:9 noise", "", 0, 0.05, {}}};
+  CHECK(own_loader_fits(launched.training, result));
+  const auto otherwise = [&](const auto& change) {
+    AttachedTraining training = launched.training;
+    ProfileResult changed = result;
+    change(training, changed);
+    return own_loader_fits(training, changed);
+  };
+  CHECK_FALSE(otherwise([](AttachedTraining& training, ProfileResult&) { training.picture.reset(); }));
+  CHECK_FALSE(otherwise([](AttachedTraining& training, ProfileResult&) { training.picture = {{224, 320}}; }));
+  CHECK_FALSE(otherwise([](AttachedTraining&, ProfileResult& changed) { changed.reads->files = 8; }));                    // shards
+  CHECK_FALSE(otherwise([](AttachedTraining&, ProfileResult& changed) { changed.hot[2].fraction = 0.3; }));               // work of the script's own
+  CHECK_FALSE(otherwise([](AttachedTraining&, ProfileResult& changed) { changed.hot.erase(changed.hot.begin() + 1); }));  // no crop
+  CHECK_FALSE(otherwise([](AttachedTraining&, ProfileResult& changed) { changed.loader->style = LoaderRecord::Style::iterable; }));
 }
 
 TEST_CASE("where a thread of the script fetches batches, what steps wait for is not told, and the verdict rests on rates") {

@@ -124,6 +124,23 @@ TEST_CASE("a rank that delays the others is in the first line") {
   CHECK(says(console_summary(result, {}), "outside"));
 }
 
+TEST_CASE("of a rank that delays the others, the cause, what the others would take and their ranges are told") {
+  ProfileResult result = launched();
+  result.waits->step_seconds = 0.03;
+  result.waits->delaying_rank = 5;
+  for (int rank = 0; rank < 6; ++rank)
+    result.waits->by_rank.push_back({rank, {0.001 * rank, 0.1}, {rank == 5 ? 0 : 0.015, 0.5}, {0.01, 0.4}, {0, 0}});
+  result.waits->by_rank[5].data.seconds_per_step = 0.02;
+  result.waits->delay_cause = DelayCauseRecord{DelayCauseRecord::Cause::affinity, "rank 5 may use 2 cores (14-15), the others 16"};
+  const std::string page = console_summary(result, {Colour::off, 200});
+  CHECK(says(page, "without this delay about 14 ms (2.1x)"));
+  CHECK(says(page, "cause     rank 5 may use 2 cores (14-15), the others 16"));
+  CHECK(says(page, "others"));
+  CHECK(says(page, "0 s to 4 ms"));
+  CHECK(says(page, "let it use as many cores as the others"));
+  CHECK_FALSE(says(page, "\n   3 "));
+}
+
 TEST_CASE("a bottleneck other than prep and compute is named in the first line, with what to do first") {
   ProfileResult result = launched();
   result.prep_by_workers.clear();

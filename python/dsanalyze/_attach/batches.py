@@ -92,6 +92,14 @@ def row_length(value):
     return int(shape[1]) if len(shape) == 2 and shape[1] > 1 and str(getattr(value, 'dtype', '')).rpartition('.')[2] in whole_numbers else 0
 
 
+def picture_of(value):
+    """Height and width of the pictures of three colours that a batch's first tensor or array holds, channels first or last; () where it holds none."""
+    shape = tuple(getattr(_first(value), 'shape', ()))
+    if len(shape) != 4 or 3 not in (shape[1], shape[3]):
+        return ()
+    return tuple(map(int, shape[2:] if shape[1] == 3 else shape[1:3]))
+
+
 def _own(tensor):
     """Memory of this process alone: workers' shared memory holds a descriptor for each tensor."""
     return tensor.clone() if tensor.device.type == 'cpu' and tensor.is_shared() else tensor

@@ -21,6 +21,7 @@ class Engine:
         self.losses = []
         self.outputs = None
         self.standstill = None
+        self.spent = None
         self.rank = {}
         self.world = 1
         self.follow_ranks = lambda: None

@@ -48,7 +48,8 @@ def device():
     """Sent with the first training loader, when the script has chosen its device."""
     cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
     name = torch.cuda.get_device_name() if cuda else _processor()
-    return {'t': 'device', 'cuda': cuda, 'device': name, 'threads': torch.get_num_threads()}
+    return {'t': 'device', 'cuda': cuda, 'device': name, 'threads': torch.get_num_threads(), 'cpus': sorted(os.sched_getaffinity(0)),
+            'libraries': os.path.dirname(torch.__file__)}
 
 
 def _processor():
@@ -76,13 +77,17 @@ def _constructors(kind):
 def origin(loader):
     """The file and line where a loader is made: the first caller outside of installed packages, or else the first outside of torch, that is no constructor
     of the loader's own class. No frame is asked for its variables: before Python 3.13 that changes a dict that the script had from locals()."""
-    constructors = _constructors(type(loader))
+    return caller(_constructors(type(loader)))
+
+
+def caller(without=()):
+    """The same of a call: the first caller whose code is none of these."""
     inside = (os.path.dirname(torch.__file__) + os.sep, _own_folder)
     library = None, None
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(inside) and code not in constructors:
+        if not code.co_filename.startswith(inside) and code not in without:
             place = code.co_filename, frame.f_lineno
             if '/site-packages/' not in place[0] and '/dist-packages/' not in place[0]:
                 return place

@@ -15,6 +15,7 @@ from .iteration import Iteration, Record
 from .link import Link
 from .passive import Passive
 from .phases import Phases
+from .spent import Spent
 
 _Base = loaders._BaseDataLoaderIter
 _next = _Base.__next__
@@ -35,6 +36,7 @@ class Hook:
         self.outputs = None
         self.standstill = None
         self.gradients = None
+        self.spent = Spent()
         self._known = {}
         # Kept in a child, which must not finalise the parent's iterators: that would end their workers.
         self._inherited = []
@@ -54,7 +56,7 @@ class Hook:
         engine.follow_ranks = self.gradients.follow_ranks
         engine.rank = {key: message[key] for key in ('rank', 'world', 'local_rank')}
         self.engine = engine
-        engine.outputs, engine.standstill = self.outputs, self.standstill
+        engine.outputs, engine.standstill, engine.spent = self.outputs, self.standstill, self.spent
 
     def entry(self, loader):
         """What is remembered of a DataLoader object, for as long as it lives: its origin and its record."""
@@ -208,7 +210,7 @@ def install():
         hook.standstill = Standstill(folder)
     if not hook.passive:
         hook.outputs = outputs.begin()
-        hook.outputs.wrap_pytorch(torch)
+        hook.outputs.wrap_pytorch(torch, hook.spent.saving)
         # Workers that are ended leave the sockets behind by which they hand over tensors; the launcher removes this folder.
         multiprocessing.process.current_process()._config.setdefault('tempdir', folder)
     others.install(lambda: hook.waiting or hook.engine is not None and not hook.engine.off)

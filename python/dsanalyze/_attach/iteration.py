@@ -6,7 +6,7 @@ import time
 import weakref
 from time import monotonic_ns as now
 
-from .batches import leading, row_length, samples_of
+from .batches import leading, picture_of, row_length, samples_of
 
 max_lists = 4096
 most_counted_ahead = 4096
@@ -32,6 +32,7 @@ class Record:
         self.subset = None  # Its batches are of these index lists now.
         self.without_gradients = False  # The same of one of its passes.
         self.tokens = None  # Whole numbers in each sample, where all have as many; 0 where not; None: not known yet.
+        self.picture = None  # Height and width of the samples, where they are pictures; () where not; None: not known yet.
         self.shared_bytes = 0  # Of a batch, those that a worker hands over through shared memory, at the most.
         self.leads = leads  # Whether the first dimension of a batch counts its samples; None: not known yet.
 
@@ -69,7 +70,10 @@ class Record:
             self.leads = False
         return first if self.leads else size
 
-    def count_tokens(self, batch):
+    def look_at(self, batch):
+        """What each sample is: tokens, or a picture."""
+        if self.picture is None:
+            self.picture = picture_of(batch)
         if self.tokens != 0:
             tokens = row_length(batch)
             self.tokens = tokens if self.tokens in (None, tokens) else 0
@@ -265,7 +269,7 @@ class Iteration:
             else:
                 while self.issued and self.issued[0][0] not in waiting:
                     self.issued.popleft()
-        self.record.count_tokens(batch)
+        self.record.look_at(batch)
         return self.count(iterator, index, batch)
 
     def count(self, iterator, index, batch):

@@ -44,6 +44,7 @@ class Outputs:
         self._unprotected = set()
         self._commands = set()
         self._process = os.getpid()
+        self._saving = lambda save: save
         self._lock = RLock()
         self._thread = None
         self._events = {'open': self._open, 'exec': self._wrap_safetensors, 'subprocess.Popen': self._started, 'os.system': self._started}
@@ -57,8 +58,9 @@ class Outputs:
         sys.addaudithook(self._audit)
         os.register_at_fork(after_in_child=self._child)
 
-    def wrap_pytorch(self, torch):
-        """When it has been imported."""
+    def wrap_pytorch(self, torch, saving):
+        """When it has been imported. saving() takes a function that writes a checkpoint, and returns the one in its place."""
+        self._saving = saving
         torch.save = torch.serialization.save = self._around(torch.serialization.save, 'f')
         torch.jit.save = self._around(torch.jit.save, 'f')
         scripted = torch.jit._script.RecursiveScriptModule
@@ -181,7 +183,7 @@ class Outputs:
                 self._audit('open', (os.path.abspath(os.fspath(path)), 'wb', os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
             return original(*arguments, **named)
 
-        return save
+        return self._saving(save)
 
     def _wrap_safetensors(self, *_):
         """At the first event after it was imported: modules that take the function from it are executed after that."""

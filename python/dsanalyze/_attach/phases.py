@@ -277,6 +277,8 @@ class Phases(Engine):
         if step.role is primary:
             if self.clock.running:
                 self._device.served()
+                if self.spent is not None:
+                    self.spent.loop = None
                 at = now()
                 self.clock.served(at, wait, at - step.began - wait, samples, number)
         elif step.role is follower:
@@ -284,6 +286,8 @@ class Phases(Engine):
         else:
             at = now()
             self.clock.validation_served(at, step.iteration, step.began, wait, at - step.began - wait, samples)
+            if self.spent is not None and self.roles.primary is not None:
+                self.spent.looped(step.iteration, step.began, at, wait)
 
     def _ended(self, step):
         """The iterator has no further batch; the step gets one all the same where the epoch owes it to the script."""
@@ -325,6 +329,8 @@ class Phases(Engine):
             if device is not None:
                 window['gpu'] = device
             message['window'] = window
+        if self.spent is not None:
+            message['spent'] = self.spent.take()
         if why == 'start':
             gap, self.clock.gap = self.clock.gap, None
             if iteration.between is not None or gap is not None:
@@ -362,6 +368,8 @@ class Phases(Engine):
             message['left'] = max(0, length - iteration.handed)
         if iteration.record.tokens:
             message['tokens'] = iteration.record.tokens
+        if iteration.record.picture:
+            message['picture'] = iteration.record.picture
         message.update(more)
         return message
 

@@ -54,6 +54,22 @@ std::optional<double> storage_wait(const std::filesystem::path& proc) {
   }
 }
 
+/// Of all threads of a process: in which they were ready to compute and had no core.
+double waited_for_cores(const std::filesystem::path& process) {
+  double nanoseconds = 0;
+  std::error_code ignored;
+  for (const auto& thread : std::filesystem::directory_iterator(process / "task", ignored)) {
+    try {
+      const std::string text = read_file(thread.path() / "schedstat");  // "RUN WAITED SLICES"
+      const auto at = text.find(' ');
+      if (at != std::string::npos) nanoseconds += std::strtod(text.c_str() + at, nullptr);
+    } catch (const Error&) {
+      // It has ended.
+    }
+  }
+  return nanoseconds * 1e-9;
+}
+
 bool has_ended(const ProcessFacts& process) { return process.state == 'Z' || process.state == 'X'; }
 
 }  // namespace
@@ -80,6 +96,16 @@ TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to) {
     later.storage_bytes = *use.storage_bytes + (*to.storage_bytes - *from.storage_bytes);
   later.traced_bytes.reset();
   if (use.traced_bytes && from.traced_bytes && to.traced_bytes) later.traced_bytes = *use.traced_bytes + (*to.traced_bytes - *from.traced_bytes);
+  later.branches = use.branches;
+  for (auto& [key, branch] : later.branches) {
+    const auto begin = from.branches.find(key);
+    const auto end = to.branches.find(key);
+    if (begin == from.branches.end() || end == to.branches.end()) continue;
+    branch.cpu_seconds += end->second.cpu_seconds - begin->second.cpu_seconds;
+    branch.waited_seconds += end->second.waited_seconds - begin->second.waited_seconds;
+    if (branch.storage_bytes && begin->second.storage_bytes && end->second.storage_bytes)
+      *branch.storage_bytes += *end->second.storage_bytes - *begin->second.storage_bytes;
+  }
   later.storage_wait_seconds.reset();
   if (use.storage_wait_seconds && from.storage_wait_seconds && to.storage_wait_seconds)
     later.storage_wait_seconds = *use.storage_wait_seconds + (*to.storage_wait_seconds - *from.storage_wait_seconds);
@@ -111,6 +137,28 @@ TreeUse ProcessTree::use() const {
   for (const ProcessFacts& process : counted_processes) add_io(process.pid);
   use.storage_wait_seconds = storage_wait(m_proc);
   return use;
+}
+
+std::map<int, BranchUse> ProcessTree::branches(const std::map<int, int>& numbers) const {
+  std::map<int, BranchUse> branches;
+  const std::vector<ProcessFacts> all = list_processes(m_proc);
+  for (const auto& [pid, number] : numbers) {
+    std::vector<ProcessFacts> branch = descendants(all, pid);
+    std::ranges::copy_if(all, std::back_inserter(branch), [pid = pid](const ProcessFacts& process) { return process.pid == pid; });
+    BranchUse& use = branches[number];
+    for (const ProcessFacts& process : branch) {
+      use.cpu_seconds += process.cpu_seconds + process.children_cpu_seconds;
+      const std::filesystem::path folder = m_proc / std::to_string(process.pid);
+      use.waited_seconds += waited_for_cores(folder);
+      try {
+        const auto bytes = counted(read_file(folder / "io"), "\nread_bytes: ");
+        if (bytes && use.storage_bytes) *use.storage_bytes += *bytes;
+      } catch (const Error&) {
+        if (process.pid == pid) use.storage_bytes.reset();
+      }
+    }
+  }
+  return branches;
 }
 
 Bytes requested_by_threads(const std::filesystem::path& process) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,13 @@
 #include "base/text/units.hpp"
 
 namespace dsanalyze {
+
+/// What a process and its descendants used up to now.
+struct BranchUse {
+  double cpu_seconds = 0;                  ///< user and system time, of those that have ended too
+  double waited_seconds = 0;               ///< of the living ones' threads: ready to compute, and without a core
+  std::optional<Bytes> storage_bytes = 0;  ///< as TreeUse's
+};
 
 /// What processes used up to now.
 struct TreeUse {
@@ -22,7 +30,8 @@ struct TreeUse {
   std::optional<double>
       machine_cpu_seconds{};  ///< of all programs on the cores that this process may use, but for its own; absent where not asked for
   std::optional<double>
-      storage_wait_seconds{};  ///< in which some process of the machine waited for storage; absent where the kernel does not count it
+      storage_wait_seconds{};           ///< in which some process of the machine waited for storage; absent where the kernel does not count it
+  std::map<int, BranchUse> branches{};  ///< of single processes, by a number of the caller's; empty where not asked for
 };
 
 /// `use` as if what was used between `from` and `to` had been used before it. The processes are those at `to`.
@@ -50,6 +59,8 @@ class ProcessTree {
   /// What the descendants used, with those that have ended: the kernel adds what a collected process used to its parent. So what `root` itself has
   /// used is in it, unless the caller takes it off by a look before it starts anything.
   [[nodiscard]] TreeUse use() const;
+  /// Of single processes, with their descendants. `numbers` has a number of the caller's for each PID; the result is by these numbers.
+  [[nodiscard]] std::map<int, BranchUse> branches(const std::map<int, int>& numbers) const;
   /// Whether this process has a file mapped whose path contains this.
   [[nodiscard]] bool maps(int process, std::string_view part_of_path) const;
 

@@ -25,6 +25,7 @@
 #include "models/whatif/whatif.hpp"
 #include "profile/attached/attached_profile.hpp"
 #include "profile/attached/item_trace.hpp"
+#include "profile/attached/own_prep.hpp"
 #include "profile/attached/training_storage.hpp"
 #include "profile/profiler.hpp"
 #include "profile/pytorch_rate.hpp"
@@ -366,11 +367,18 @@ class ProfileCommand final : public Command {
     return outcome;
   }
 
+  /// The storage and dsanalyze's own prep, by what the training has read.
+  static void measure_alone(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host, ProfileResult& result,
+                            const CommandContext& context) {
+    measure_training_storage(launched, settings.storage_seconds, host, result, context.events, context.stop, system_timing());
+    const double seconds = own_prep_seconds(settings.plan.seconds + settings.storage_seconds);
+    measure_own_prep(launched, seconds, host, result, context.events, context.stop, system_timing());
+  }
+
   static Outcome launched_outcome(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host,
                                   std::chrono::system_clock::time_point started, const CommandContext& context) {
     ProfileResult result = attached_profile(launched, settings, host);
-    if (settings.mode == AttachMode::phases && launched.failure.empty())
-      measure_training_storage(launched, settings.storage_seconds, host, result, context.events, context.stop, system_timing());
+    if (settings.mode == AttachMode::phases && launched.failure.empty()) measure_alone(launched, settings, host, result, context);
     if (const std::string& file = context.typed.text("--trace"); !file.empty()) write_item_trace(launched, file, result);
     result.started_utc = utc_text(started);
     if (settings.mode == AttachMode::phases) advise_training(result, context.options.output ? context.options.output->native() : "");

@@ -119,6 +119,7 @@ void advise_training(ProfileResult& profile, const std::string& place) {
   try {
     const TrainingModel model = training_model(profile);
     profile.advice = advise(profile, model);
+    profile.predicted_steady = steady_of(model);
     std::optional<FixRecord> fix = fix_of(model);
     if (!fix) return;
     const std::string file = place.empty() ? "" : " " + shell_word(place.front() == '-' ? "./" + place : place);

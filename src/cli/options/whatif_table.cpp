@@ -89,6 +89,8 @@ constexpr std::array whatif_rows{
         .offers("real|null|emulated:@storage")
         .as_list()
         .on("whatif", "changes"),
+    change<&Q::orders, Named<OrderKind>>("--order", "random,sequential,shards: how samples are read, of a launched training")
+        .one_of("random|sequential|shards"),
     change<&Q::request_sizes, By<positive_bytes>>("--request-size", "1MiB: bytes a read, as of shards instead of files"),
     change<&Q::concurrencies, Whole<1, 4096>>("--io-depth", "32,64: reads in flight"),
     change<&Q::jobs, Whole<1, 1024>>("--jobs", "4,8: equal jobs on this server, each with its own accelerators"),

@@ -51,7 +51,22 @@ struct WaitRecord {
 struct RankWaitsRecord {
   int rank = 0;
   WaitRecord data, ranks, compute, outside;
+  int cores = 0;       ///< that it may use; 0: not known
+  std::string cpus{};  ///< their numbers: "0-3,8"
 };
+
+/// Why a rank takes longer than the others.
+struct DelayCauseRecord {
+  enum class Cause {
+    affinity,  ///< it may use fewer CPUs
+    storage,   ///< more of its data comes from storage
+    cores,     ///< its threads wait for cores
+    compute    ///< its processes compute longer for a sample
+  };
+  Cause cause = Cause::affinity;
+  std::string text;
+};
+constexpr std::array<const char*, 4> names_of(DelayCauseRecord::Cause /*type*/) { return {"affinity", "storage", "cores", "compute"}; }
 
 /// The mean time from the end of one epoch to the first batch of the next, of the lowest rank.
 struct BetweenEpochsRecord {
@@ -76,14 +91,17 @@ struct WaitsRecord {
   WaitRecord pauses;      ///< of `outside`: between whole passes over the loader, which G does not hold
   WaitRecord unexplained;
   std::optional<BetweenEpochsRecord> between_epochs{};
-  std::optional<int> delaying_rank{};    ///< makes all others wait: what it takes longer for than they do is its part that says why
-  std::vector<RankWaitsRecord> by_rank;  ///< where there are several
+  std::optional<int> delaying_rank{};             ///< makes all others wait: what it takes longer for than they do is its part that says why
+  std::optional<DelayCauseRecord> delay_cause{};  ///< of it; nothing where none was seen
+  std::vector<RankWaitsRecord> by_rank;           ///< where there are several
 };
 
 /// What a rank takes longer for than the others do on the average.
 enum class RankDelay { data, compute, outside };
 /// That of `rank`, which is one of several. Threads: any.
 RankDelay delay_of(const std::vector<RankWaitsRecord>& ranks, int rank);
+/// Seconds of a step if `rank` took no longer than the slowest of the others. Threads: any.
+double step_without(const std::vector<RankWaitsRecord>& ranks, int rank);
 
 /// What the loader of a launched training reads, in the full run: calls that read files of the dataset.
 struct ReadsRecord {
@@ -120,6 +138,44 @@ struct StageRecord {
   std::optional<Interval> ci95_fraction{};  ///< by how often the workers were looked at
   bool collates = false;                    ///< the function that makes batches of samples
 };
+
+/// What a place of the script takes time for beside the training's own steps, while it runs as found; of the rank where it takes most.
+struct ScriptCostRecord {
+  enum class What {
+    save,       ///< a checkpoint that torch.save() or its like writes
+    validation  ///< loops over a loader that trains nothing
+  };
+  What what = What::save;
+  std::string file;  ///< of the call, or where the loader is made
+  int line = 0;
+  std::uint64_t count = 0;            ///< calls, or loops
+  double seconds_each = 0;            ///< mean
+  double fraction = 0;                ///< of the training's time, between epochs too
+  double waited_fraction = 0;         ///< of its own time: for batches
+  std::optional<int> workers{};       ///< of the loader
+  double training_samples_per_s = 0;  ///< over the same time: what the training reached with it
+};
+constexpr std::array<const char*, 2> names_of(ScriptCostRecord::What /*type*/) { return {"save", "validation"}; }
+
+/// What is predicted of a launched training's later epochs, where it read another part of its data from storage while it was measured.
+struct SteadyRecord {
+  double miss_fraction = 0;  ///< of the samples, those that come from storage then
+  double samples_per_s = 0;
+  Interval ci95_samples_per_s;
+  double fetch_stall = 0;  ///< of the time
+};
+
+/// What dsanalyze's own prep makes of a launched training's image files, from memory.
+struct OwnPrepRecord {
+  enum class Crop { random_resized, centre };
+  double samples_per_s = 0;  ///< on all cores that may be used
+  Interval ci95_samples_per_s;
+  int threads = 0;
+  int crop_size = 0;  ///< pixels of a side
+  Crop crop = Crop::random_resized;
+  std::uint64_t images = 0;  ///< that were prepared again and again
+};
+constexpr std::array<const char*, 2> names_of(OwnPrepRecord::Crop /*type*/) { return {"random_resized", "centre"}; }
 
 /// P of the launched training's own loader.
 struct WorkerPoint {

@@ -97,6 +97,14 @@ RankDelay delay_of(const std::vector<RankWaitsRecord>& ranks, int rank) {
   return compute >= outside ? RankDelay::compute : RankDelay::outside;
 }
 
+double step_without(const std::vector<RankWaitsRecord>& ranks, int rank) {
+  double slowest = 0;
+  for (const RankWaitsRecord& each : ranks)
+    if (each.rank != rank)
+      slowest = std::max(slowest, each.data.seconds_per_step + each.compute.seconds_per_step + each.outside.seconds_per_step);
+  return slowest;
+}
+
 bool others_leave_no_core(const RunRecord& run, double cores) {
   constexpr double least_others = 0.1;
   constexpr double nearly_all = 0.9;

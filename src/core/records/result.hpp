@@ -287,7 +287,8 @@ struct ProfileResult {
   std::vector<FeedPoint> transfer_by_feed;  ///< of a mesh
   std::vector<CorePoint> prep_by_cores;
   std::vector<StoragePoint> storage_by_request;
-  std::vector<WorkerPoint> prep_by_workers;  ///< of a launched training
+  std::vector<StoragePoint> storage_by_shard;  ///< with `command`: large files on the dataset's device, each read in order; may be empty
+  std::vector<WorkerPoint> prep_by_workers;    ///< of a launched training
   struct Distributions {
     std::optional<DistributionRecord> sample_bytes;     ///< of the subset
     std::optional<DistributionRecord> prep_seconds;     ///< one sample on one worker, all workers busy (run prep)
@@ -295,20 +296,23 @@ struct ProfileResult {
   };
   Distributions distributions;
   std::optional<OrderRecord> order;
-  std::vector<RunRecord> runs;               ///< the full run is that of all jobs together
-  std::vector<JobRecord> jobs;               ///< in the full run; empty: one, as any
-  std::optional<SharingRecord> sharing;      ///< with `jobs`
-  std::vector<SearchTrialRecord> trials;     ///< of a search, in the order in which they were begun
-  std::vector<RankRecord> ranks;             ///< of a job on several servers, in the full run, which is that of all of them together
-  std::optional<PartitionRecord> partition;  ///< with `ranks`
-  std::vector<std::string> command;          ///< of a launched training; empty: dsanalyze's own loader was measured
-  std::optional<LoaderRecord> loader;        ///< with `command`
-  std::optional<WaitsRecord> waits;          ///< with `command`
-  std::optional<LaunchRecord> launch;        ///< with `command`
-  std::optional<FixRecord> fix;              ///< with `command`: where a change was found that makes it faster
-  std::optional<double> hot_main_threads{};  ///< of that CPU time, the part of the workers' main threads, which `hot` divides
-  std::vector<StageRecord> hot;              ///< with `command`: of the CPU time of the workers, while the loader was drained; may be empty
-  std::optional<ReadsRecord> reads;          ///< with `command`, where what it reads was traced
+  std::vector<RunRecord> runs;                     ///< the full run is that of all jobs together
+  std::vector<JobRecord> jobs;                     ///< in the full run; empty: one, as any
+  std::optional<SharingRecord> sharing;            ///< with `jobs`
+  std::vector<SearchTrialRecord> trials;           ///< of a search, in the order in which they were begun
+  std::vector<RankRecord> ranks;                   ///< of a job on several servers, in the full run, which is that of all of them together
+  std::optional<PartitionRecord> partition;        ///< with `ranks`
+  std::vector<std::string> command;                ///< of a launched training; empty: dsanalyze's own loader was measured
+  std::optional<LoaderRecord> loader;              ///< with `command`
+  std::optional<WaitsRecord> waits;                ///< with `command`
+  std::optional<LaunchRecord> launch;              ///< with `command`
+  std::optional<FixRecord> fix;                    ///< with `command`: where a change was found that makes it faster
+  std::optional<double> hot_main_threads{};        ///< of that CPU time, the part of the workers' main threads, which `hot` divides
+  std::optional<SteadyRecord> predicted_steady{};  ///< with `command`
+  std::optional<OwnPrepRecord> own_prep{};         ///< with `command`: where dsanalyze.Loader could take the place of its loader
+  std::vector<ScriptCostRecord> script_costs;      ///< with `command`: those that take longest first; may be empty
+  std::vector<StageRecord> hot;                    ///< with `command`: of the CPU time of the workers, while the loader was drained; may be empty
+  std::optional<ReadsRecord> reads;                ///< with `command`, where what it reads was traced
   struct Stalls {
     StallRecord compute, prep, fetch;
     std::optional<StallRecord> interference = {};  ///< loss that the rates do not explain; taken out of prep and fetch

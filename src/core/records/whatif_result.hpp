@@ -25,6 +25,7 @@ struct WhatIfChange {
   std::optional<double> accelerators;
   std::optional<double> storage_bytes_per_s;
   std::optional<double> storage_factor;
+  std::string order;  ///< of reading; empty: as found
   std::optional<double> request_bytes;
   std::optional<double> fetch_concurrency;
   std::optional<double> batch_size;

@@ -9,14 +9,17 @@
 #include "attach/command_paths.hpp"
 #include "attach/kept_batches.hpp"
 #include "attached_findings.hpp"
+#include "attached_machine.hpp"
 #include "attached_reads.hpp"
 #include "attached_waits.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/units.hpp"
+#include "delay_cause.hpp"
 #include "hot_stages.hpp"
 #include "profile/verdict.hpp"
+#include "script_costs.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -65,12 +68,6 @@ void take_rate(const RateRecord& rate, RunRecord& run) {
   run.samples_per_s = rate.samples_per_s;
   run.ci95_samples_per_s = rate.ci95_samples_per_s;
   run.windows = rate.windows;
-}
-
-/// Those that took steps; the process that started them may have spoken, too.
-int ranks_of(const AttachedTraining& training) {
-  const auto full = training.phases.find(AttachPhase::full);
-  return full == training.phases.end() ? 1 : std::max(static_cast<int>(full->second.by_rank.size()), 1);
 }
 
 /// What lies between epochs is time of the training, too, where all of its steps were measured.
@@ -261,34 +258,6 @@ void grade_storage_proof(const LaunchedTraining& launched, ProfileResult& result
   }
 }
 
-/// Of the CPU time that the training may use, what other programs took in each phase; their names are those of the whole profile.
-void take_others(const LaunchedTraining& launched, const HostFacts& host, ProfileResult& result) {
-  constexpr std::size_t most_named = 5;
-  constexpr double worth_naming = 0.005;
-  for (RunRecord& run : result.runs) {
-    const auto phase = std::ranges::find_if(launched.training.phases, [&](const auto& each) { return run.name == enum_name(each.first); });
-    if (phase == launched.training.phases.end()) continue;
-    const auto& [before, after] = std::pair(phase->second.before, phase->second.after);
-    if (!before || !after || !before->machine_cpu_seconds || !after->machine_cpu_seconds) continue;
-    const auto sample = [](const TreeUse& use) { return CpuSample{use.cpu_seconds, *use.machine_cpu_seconds, to_seconds(use.at)}; };
-    BackgroundLoad& load = run.others.emplace();
-    load.cpu_fraction = others_cpu_share(sample(*before), sample(*after), host);
-    for (const ProcessUse& used : launched.others) {
-      const double fraction = used.cpu_seconds / launched.seconds / std::max(result.host.cores, 1.0);
-      if (load.processes.size() < most_named && fraction >= worth_naming) load.processes.push_back({used.pid, used.command, fraction});
-    }
-  }
-}
-
-HostRecord host_record(const HostFacts& host, const AttachedTraining& training) {
-  HostRecord record = machine_record(host);
-  record.storage_meter = "what the kernel counts of each process of the training";
-  const DeviceMessage& device = training.device;
-  record.accelerator = device.cuda ? fmt::format("{} x {}", ranks_of(training), device.device) : "the CPU: " + device.device;
-  record.accelerator_shares_cores = !device.cuda;
-  return record;
-}
-
 /// Whether the run waited for storage, so that its bytes from there matter: a few pages are a large part of what a training reads that reads next to
 /// nothing, and cost it no time.
 bool read_storage(const RunRecord* run, double least_fraction) {
@@ -452,7 +421,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   }
   result.host = host_record(host, training);
   result.settings.batch_size = training.loader->batch_size.value_or(0);
-  result.settings.accelerators = ranks_of(training);
+  result.settings.accelerators = rank_count(training);
   result.settings.workers = training.loader->workers;
   result.settings.time_budget_seconds = settings.plan.seconds + settings.storage_seconds;
   result.dataset.path = training.loader->dataset_class;
@@ -461,6 +430,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
 
   if (auto full = run_of(training, AttachPhase::full)) {
     if (!training.fetched_in_thread()) result.waits = waits_of(training.phases.at(AttachPhase::full));
+    if (result.waits) take_delay_cause(training, *result.waits);
     result.runs.push_back(std::move(*full));
   }
   if (auto synthetic = run_of(training, AttachPhase::synthetic)) {
@@ -481,6 +451,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   find_changed_batches(training, result);
   take_reads(launched, result);
   take_hot_stages(training, result);
+  take_script_costs(training, result);
 
   result.stalls = attached_stalls(training, result);
   result.bottleneck = bottleneck_of(training, result);

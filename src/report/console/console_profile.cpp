@@ -293,7 +293,18 @@ std::string step_text(const WaitsRecord& waits) {
     text += fmt::format(" + {} outside the loop's steps", format_seconds(waits.outside.seconds_per_step));
     if (waits.validation.fraction > least_fraction) text += fmt::format(" ({} validation)", format_seconds(waits.validation.seconds_per_step));
   }
-  return text + fmt::format(" (p99 wait {})", format_seconds(waits.data_p99_seconds));
+  text += fmt::format(" (p99 wait {})", format_seconds(waits.data_p99_seconds));
+  if (!waits.delaying_rank) return text;
+  const double without = step_without(waits.by_rank, *waits.delaying_rank);
+  if (without <= 0 || without >= waits.step_seconds) return text;
+  return text + fmt::format("; without this delay about {} ({:.1f}x)", format_seconds(without), waits.step_seconds / without);
+}
+
+/// What is predicted of later epochs.
+std::string steady_text(const SteadyRecord& steady) {
+  return fmt::format("{} samples/s predicted for later epochs, in which {} of the samples come from storage (fetch stall {})",
+                     format_rate(steady.samples_per_s, steady.ci95_samples_per_s), format_share(steady.miss_fraction),
+                     format_share(steady.fetch_stall));
 }
 
 /// "reads 112 KB a sample in 1.1 requests from 12,000 files".
@@ -315,6 +326,20 @@ std::string between_text(const BetweenEpochsRecord& between) {
   return text + fmt::format(", {} other ({} seen)", format_seconds(between.outside_seconds), between.epochs);
 }
 
+/// "0 to 3 ms" of the ranks but one.
+std::string range_text(const std::vector<RankWaitsRecord>& ranks, int but, WaitRecord RankWaitsRecord::*part) {
+  double least = std::numeric_limits<double>::infinity();
+  double most = 0;
+  for (const RankWaitsRecord& each : ranks) {
+    if (each.rank == but) continue;
+    least = std::min(least, (each.*part).seconds_per_step);
+    most = std::max(most, (each.*part).seconds_per_step);
+  }
+  const std::string low = format_seconds(least);
+  const std::string high = format_seconds(most);
+  return low == high ? low : low + " to " + high;
+}
+
 std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
   if (waits.by_rank.empty()) return "";
   Table table({{"rank", Table::Align::left},
@@ -323,10 +348,19 @@ std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
                {"outside", Table::Align::right},
                {"waits for other ranks", Table::Align::right}},
               3);
-  for (const RankWaitsRecord& rank : waits.by_rank)
+  constexpr std::size_t few = 4;
+  const bool summed = waits.delaying_rank && waits.by_rank.size() > few;
+  for (const RankWaitsRecord& rank : waits.by_rank) {
+    if (summed && rank.rank != *waits.delaying_rank) continue;
     table.add({fmt::format("{}", rank.rank), format_seconds(rank.data.seconds_per_step), format_seconds(rank.compute.seconds_per_step),
                format_seconds(rank.outside.seconds_per_step), format_seconds(rank.ranks.seconds_per_step)});
-  return "\n" + table.text(width);
+  }
+  if (summed) {
+    const auto range = [&](WaitRecord RankWaitsRecord::*part) { return range_text(waits.by_rank, *waits.delaying_rank, part); };
+    table.add({"others", range(&RankWaitsRecord::data), range(&RankWaitsRecord::compute), range(&RankWaitsRecord::outside),
+               range(&RankWaitsRecord::ranks)});
+  }
+  return "\n" + table.text(width) + (waits.delay_cause ? labelled("cause", printable(waits.delay_cause->text), width) : "");
 }
 
 /// "pil_loader 61 %, RandomResizedCrop 19 % of worker CPU time".
@@ -419,6 +453,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
   const std::string batch = batch_text(result);
   if (result.ingestion) rate(trainer_name(result), *result.ingestion, "G", batch.empty() ? "" : ", " + batch);
   if (result.storage) rate("storage", *result.storage, "S", limiting_text(result));
+  if (result.predicted_steady) text += labelled("steady", steady_text(*result.predicted_steady), width);
   if (result.prep_by_workers.size() > 1) {
     std::vector<std::string> points;
     for (const WorkerPoint& point : result.prep_by_workers)

@@ -144,9 +144,26 @@ std::string late_batches(const ProfileResult& result) {
       format_share(result.waits->data.fraction));
 }
 
+const char* what_helps(DelayCauseRecord::Cause cause) {
+  switch (cause) {
+    case DelayCauseRecord::Cause::affinity:
+      return "let it use as many cores as the others (taskset, the launcher's binding of cores, a cpuset)";
+    case DelayCauseRecord::Cause::storage:
+      return "let it find its data in memory as the others do: give its server as much memory, or its files as fast a storage";
+    case DelayCauseRecord::Cause::cores:
+      return "keep other programs off its cores, or let it start fewer threads and workers";
+    case DelayCauseRecord::Cause::compute:
+      return "give it samples like the others' (a sampler that shuffles, batches by equal cost), and look at the clock of its cores";
+  }
+  return "";
+}
+
+std::string delay_remedy(DelayCauseRecord::Cause cause, int rank) { return fmt::format("Rank {} delays all others: {}.", rank, what_helps(cause)); }
+
 std::string launched_first_step(const ProfileResult& result) {
   if (result.waits && result.waits->delaying_rank) {
     const int rank = *result.waits->delaying_rank;
+    if (result.waits->delay_cause) return delay_remedy(result.waits->delay_cause->cause, rank);
     switch (delay_of(result.waits->by_rank, rank)) {
       case RankDelay::data:
         return fmt::format("Find out why the loader of rank {} is slower than the others': its cores, its storage, other processes.", rank);

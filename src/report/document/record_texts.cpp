@@ -28,6 +28,7 @@ std::string change_text(const WhatIfChange& change) {
   if (change.storage_bytes_per_s) parts.push_back("storage " + format_bytes_per_second(*change.storage_bytes_per_s));
   if (change.storage_factor)
     parts.push_back(*change.storage_factor >= 1e9 ? "storage without limit" : fmt::format("{}x storage", format_number(*change.storage_factor)));
+  if (!change.order.empty()) parts.push_back(change.order == "shards" ? "packed into shards" : "read in " + change.order + " order");
   if (change.request_bytes) parts.push_back("reads of " + format_bytes(static_cast<Bytes>(*change.request_bytes)));
   if (change.fetch_concurrency) parts.push_back(format_number(*change.fetch_concurrency) + " reads in flight");
   if (change.batch_size) parts.push_back("batches of " + format_number(*change.batch_size));

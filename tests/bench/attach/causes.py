@@ -226,8 +226,8 @@ def judged(each, record):
              "disk": detail == "storage",
              "opens": detail in ("latency", "storage"),
              "shm": "/dev/shm" in record.get("error", "") or any(finding["code"] == "shared-memory-short" for finding in record.get("findings", ())),
-             "checkpoint": "outside-of-steps" in advice and not advice["outside-of-steps"].startswith("Validation"),
-             "validation": advice.get("outside-of-steps", "").startswith("Validation"),
+             "checkpoint": "outside-of-steps" in advice and "validation" not in advice["outside-of-steps"],
+             "validation": "validation-workers" in advice or "validation" in advice.get("outside-of-steps", ""),
              "others": "other-processes" in advice,
              "rank": waits.get("delaying_rank") == 1}[cause]
     if "error" in record:

@@ -41,8 +41,15 @@ struct Fields<WaitRecord> {
 template <>
 struct Fields<RankWaitsRecord> {
   using R = RankWaitsRecord;
-  static constexpr std::tuple list{field("rank", &R::rank), field("data", &R::data), field("ranks", &R::ranks), field("compute", &R::compute),
-                                   field("outside", &R::outside)};
+  static constexpr std::tuple list{field("rank", &R::rank),          field("data", &R::data),       field("ranks", &R::ranks),
+                                   field("compute", &R::compute),    field("outside", &R::outside), field("cores", &R::cores).omitted(),
+                                   field("cpus", &R::cpus).omitted()};
+};
+
+template <>
+struct Fields<DelayCauseRecord> {
+  using R = DelayCauseRecord;
+  static constexpr std::tuple list{field("cause", &R::cause), field("text", &R::text)};
 };
 
 template <>
@@ -71,6 +78,7 @@ struct Fields<WaitsRecord> {
                                    field("unexplained", &R::unexplained),
                                    field("between_epochs", &R::between_epochs),
                                    field("delaying_rank", &R::delaying_rank),
+                                   field("delay_cause", &R::delay_cause).omitted(),
                                    field("by_rank", &R::by_rank)};
 };
 
@@ -110,6 +118,38 @@ struct Fields<StageRecord> {
                                    field("fraction", &R::fraction).in(0, 1),
                                    field("ci95_fraction", &R::ci95_fraction).omitted(),
                                    field("collates", &R::collates).omitted()};
+};
+
+template <>
+struct Fields<SteadyRecord> {
+  using R = SteadyRecord;
+  static constexpr std::tuple list{field("miss_fraction", &R::miss_fraction).in(0, 1), field("samples_per_s", &R::samples_per_s),
+                                   field("ci95_samples_per_s", &R::ci95_samples_per_s).any_sign(), field("fetch_stall", &R::fetch_stall).in(0, 1)};
+};
+
+template <>
+struct Fields<OwnPrepRecord> {
+  using R = OwnPrepRecord;
+  static constexpr std::tuple list{field("samples_per_s", &R::samples_per_s),
+                                   field("ci95_samples_per_s", &R::ci95_samples_per_s),
+                                   field("threads", &R::threads),
+                                   field("crop_size", &R::crop_size),
+                                   field("crop", &R::crop),
+                                   field("images", &R::images)};
+};
+
+template <>
+struct Fields<ScriptCostRecord> {
+  using R = ScriptCostRecord;
+  static constexpr std::tuple list{field("what", &R::what),
+                                   field("file", &R::file),
+                                   field("line", &R::line),
+                                   field("count", &R::count),
+                                   field("seconds_each", &R::seconds_each),
+                                   field("fraction", &R::fraction).in(0, 1),
+                                   field("waited_fraction", &R::waited_fraction).in(0, 1),
+                                   field("workers", &R::workers),
+                                   field("training_samples_per_s", &R::training_samples_per_s)};
 };
 
 template <>

@@ -23,6 +23,7 @@ struct Fields<WhatIfChange> {
                                    field("accelerators", &R::accelerators).omitted(),
                                    field("storage_bytes_per_s", &R::storage_bytes_per_s).omitted(),
                                    field("storage_factor", &R::storage_factor).omitted(),
+                                   field("order", &R::order).omitted(),
                                    field("request_bytes", &R::request_bytes).in(0, most_record_bytes).omitted(),
                                    field("fetch_concurrency", &R::fetch_concurrency).omitted(),
                                    field("batch_size", &R::batch_size).omitted(),

@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "advice_parts.hpp"
+#include "base/text/units.hpp"
+#include "core/records/rate_text.hpp"
+
+namespace dsanalyze {
+namespace {
+
+/// A part of all of the training's time is saved, between epochs too. Prep has less time for a step then. How often it happens is known to one time.
+GainRecord gain_without(const ScriptCostRecord& cost, double saved, const TrainingModel& model) {
+  constexpr double most = 0.99;
+  const TrainingRates now = rates_of(model, {});
+  const double error = saved / static_cast<double>(cost.count);
+  const double found = cost.training_samples_per_s;
+  const auto rate = [&](double fraction) { return std::min(found / (1 - std::clamp(fraction, 0.0, most)), std::max(now.prep, found)); };
+  GainRecord gain{rate(saved), {rate(saved - error), rate(saved + error)}, rate(saved) / found, true, ""};
+  gain.next = bottleneck_words(now, model.shares_cores);
+  return gain;
+}
+
+void advise(const ScriptCostRecord& cost, std::string code, std::string text, const GainRecord& gain, std::vector<AdviceRecord>& list) {
+  if (gain.speedup < least_advised_gain || gain.ci95_samples_per_s.low <= cost.training_samples_per_s) return;
+  AdviceRecord advice{std::move(code), fmt::format("{}{} Without it: {}.", place_text(cost.file, cost.line), text, gain_text(gain)), {}};
+  advice.file = cost.file;
+  advice.line = cost.line;
+  advice.gain = gain;
+  list.push_back(std::move(advice));
+}
+
+}  // namespace
+
+void advise_script(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+  for (const ScriptCostRecord& cost : profile.script_costs) {
+    if (cost.training_samples_per_s <= 0 || cost.count == 0) continue;
+    if (cost.what == ScriptCostRecord::What::save)
+      advise(cost, "slow-checkpoint",
+             fmt::format("writes a checkpoint in {} each time, which is {} of the time: write it more rarely, or let a thread write a copy.",
+                         format_seconds(cost.seconds_each), format_share(cost.fraction)),
+             gain_without(cost, cost.fraction, model), list);
+    else if (cost.workers == 0)
+      advise(cost, "validation-workers",
+             fmt::format("num_workers={}: loops over this loader take {} of the time and wait {} of that for its batches, as it has no workers.",
+                         std::max(model.workers, 1), format_share(cost.fraction), format_share(cost.waited_fraction)),
+             gain_without(cost, cost.fraction * cost.waited_fraction, model), list);
+  }
+}
+
+void advise_own_loader(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+  if (!profile.own_prep || profile.own_prep->samples_per_s <= 0) return;
+  const OwnPrepRecord& prep = *profile.own_prep;
+  // Threads of the training process: no worker hands a batch over.
+  TrainingModel own = model;
+  own.ranks = 1;
+  own.workers = prep.threads;
+  own.prep = {
+      {prep.threads, prep.samples_per_s, (prep.ci95_samples_per_s.high - prep.ci95_samples_per_s.low) / 2 / prep.samples_per_s, std::nullopt}};
+  own.worker_cpu = prep.threads / prep.samples_per_s;
+  own.worker_waited = own.process_cpu = own.thread_cpu = own.take_over = 0;
+  own.delivery_seconds = own.slowed_seconds = own.unexplained_seconds = 0;
+  const GainRecord gain = gain_of(model, rates_of(own, {}), false);
+  if (!worthwhile(model, gain)) return;
+  const LoaderRecord& loader = *profile.loader;
+  AdviceRecord advice{
+      "own-loader",
+      fmt::format(
+          "{}dsanalyze.Loader in its place: it decodes and {} these images to {} pixels at {} samples/s on {} core{}, measured here. With it: {}.",
+          place_text(loader.file, loader.line), prep.crop == OwnPrepRecord::Crop::random_resized ? "crops" : "resizes", prep.crop_size,
+          format_rate(prep.samples_per_s, prep.ci95_samples_per_s), prep.threads, prep.threads == 1 ? "" : "s", gain_text(gain)),
+      {}};
+  advice.file = loader.file;
+  advice.line = loader.line;
+  advice.gain = gain;
+  list.push_back(std::move(advice));
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,44 @@
+#include "attached_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text/enum_names.hpp"
+
+namespace dsanalyze {
+
+int rank_count(const AttachedTraining& training) {
+  const auto full = training.phases.find(AttachPhase::full);
+  return full == training.phases.end() ? 1 : std::max(static_cast<int>(full->second.by_rank.size()), 1);
+}
+
+void take_others(const LaunchedTraining& launched, const HostFacts& host, ProfileResult& result) {
+  constexpr std::size_t most_named = 5;
+  constexpr double worth_naming = 0.005;
+  for (RunRecord& run : result.runs) {
+    const auto phase = std::ranges::find_if(launched.training.phases, [&](const auto& each) { return run.name == enum_name(each.first); });
+    if (phase == launched.training.phases.end()) continue;
+    const auto& [before, after] = std::pair(phase->second.before, phase->second.after);
+    if (!before || !after || !before->machine_cpu_seconds || !after->machine_cpu_seconds) continue;
+    const auto sample = [](const TreeUse& use) { return CpuSample{use.cpu_seconds, *use.machine_cpu_seconds, to_seconds(use.at)}; };
+    BackgroundLoad& load = run.others.emplace();
+    load.cpu_fraction = others_cpu_share(sample(*before), sample(*after), host);
+    for (const ProcessUse& used : launched.others) {
+      const double fraction = used.cpu_seconds / launched.seconds / std::max(result.host.cores, 1.0);
+      if (load.processes.size() < most_named && fraction >= worth_naming) load.processes.push_back({used.pid, used.command, fraction});
+    }
+  }
+}
+
+HostRecord host_record(const HostFacts& host, const AttachedTraining& training) {
+  HostRecord record = machine_record(host);
+  record.storage_meter = "what the kernel counts of each process of the training";
+  const DeviceMessage& device = training.device;
+  record.accelerator = device.cuda ? fmt::format("{} x {}", rank_count(training), device.device) : "the CPU: " + device.device;
+  record.accelerator_shares_cores = !device.cuda;
+  return record;
+}
+
+}  // namespace dsanalyze
