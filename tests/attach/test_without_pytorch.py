@@ -15,14 +15,17 @@ train = here / 'trainings' / 'train_plain.py'
 modules = "sorted({name.partition('.')[0] for name in sys.modules})"
 
 
-def profile(*arguments, options=('--time-budget', '12s'), expect=0):
-    """The record, or what was said where that is expected."""
+def program_run(*arguments, options=('--time-budget', '12s')):
     with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
-        done = subprocess.run([program, 'profile', '--json', *options, '--', sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=200, check=False,
+        return subprocess.run([program, 'profile', '--json', *options, '--', sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=200, check=False,
                               env=dict(os.environ, XDG_STATE_HOME=folder))
-    if done.returncode != expect:
+
+
+def profile(*arguments):
+    done = program_run(*arguments)
+    if done.returncode:
         raise AssertionError(f'exit {done.returncode}: {done.stderr}')
-    return json.loads(done.stdout) if done.stdout else done.stderr
+    return json.loads(done.stdout)
 
 
 class ScriptTest(unittest.TestCase):
@@ -273,9 +276,10 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(record['loader']['samples_per_step'], {'least': 8, 'most': 8} | record['loader']['samples_per_step'])
 
     def test_without_the_line_it_is_shown(self):
-        for options in (('--time-budget', '12s'), ('--passive',)):
-            said = profile(train, 'lists', 0, 0, 20, 'unwatched', options=options, expect=1 if len(options) > 1 else 0)
-            self.assertIn('for batch in dsanalyze.watch(loader)', said)
+        for options, status in ((('--time-budget', '12s'), 1), (('--passive',), 0)):
+            done = program_run(train, 'lists', 0, 0, 20, 'unwatched', options=options)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn('for batch in dsanalyze.watch(loader)', done.stderr)
 
 
 if __name__ == '__main__':

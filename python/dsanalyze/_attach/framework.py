@@ -30,7 +30,7 @@ class Framework:
     def rank(self):
         """(rank, number of ranks), where the library has them; else None."""
         state = getattr(sys.modules.get('jax._src.distributed'), 'global_state', None)
-        return (state.process_id, state.num_processes) if getattr(state, 'num_processes', None) else None
+        return (state.process_id, state.num_processes) if (getattr(state, 'num_processes', None) or 1) > 1 else None
 
     def device(self):
         """(whether it is another one than the CPU, its name, the number of threads that compute); None of what is not known."""
@@ -75,10 +75,10 @@ def _jax_backends():
 
 
 def _tensorflow():
-    """Where the script has started it."""
-    find = getattr(sys.modules.get('tensorflow.python.eager.context'), 'context_safe', None)
-    context = find() if find is not None else None
-    return sys.modules.get('tensorflow') if getattr(context, '_initialized', False) else None
+    """Where the script has started it, and has not chosen the mode of its first version."""
+    contexts = sys.modules.get('tensorflow.python.eager.context')
+    started = contexts is not None and hasattr(contexts, 'context_safe') and getattr(contexts.context_safe(), '_initialized', False)
+    return sys.modules.get('tensorflow') if started and contexts.executing_eagerly() else None
 
 
 current = Framework()
