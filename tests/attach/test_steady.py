@@ -32,6 +32,19 @@ class Ways(unittest.TestCase):
         steps = run(script).steps()
         self.assertEqual({(compute, outside, count) for _, compute, outside, _, _, _, count in steps[:49]}, {(5000, 0, 1)})
 
+    def test_an_optimizer_that_is_made_within_a_pass_takes_over(self):
+        def script(training):
+            def makes(number):
+                if number == 30:
+                    training.optimizer = True
+                    training.engine.optimizer_made()
+
+            training.optimizer = False
+            train(training, Loader(training, [4] * 60, marked=True), optimizers=lambda number: int(number >= 30), before=makes)
+
+        self.compare(script, 59)
+        self.assertEqual({(compute, outside, count) for _, compute, outside, _, _, _, count in run(script).steps()[30:-1]}, {(5000, 300, 1)})
+
     def test_several_optimizer_steps_a_batch_and_none(self):
         for optimizers, unseen in ((lambda number: 2, 1), (lambda number: number % 4 == 3, 4), (lambda number: number % 3, 2)):
             self.compare(lambda training, optimizers=optimizers: train(training, Loader(training, [4] * 60), 2, optimizers), 120 - unseen)
