@@ -246,7 +246,7 @@ for epoch in range(4):
         self.assertEqual((found['name'], found['style'], found['workers'], found['batches'], found['samples']), ('torch.utils.data.DataLoader', 'map', 1, 60, 240))
         self.assertEqual([(message['workers'], len(message['times']), message['error']) for message in connection.of('drained')], [(1, 16, None), (2, 16, None)])
         window = connection.windows('synthetic')[0]
-        self.assertAlmostEqual(sorted(window['compute'])[20], 4e6, delta=1e6)
+        self.assertGreater(min(window['compute']), 4e6)
         self.assertLess(max(window['outside']), 1e6)
         self.assertEqual(set(connection.notes()), set())
 

@@ -29,14 +29,24 @@ def profile(*arguments):
 
 
 class ScriptTest(unittest.TestCase):
-    """Scripts of a few lines under the hook, against a launcher made for the tests. Each prepares a batch of four numbers in `prep`, and steps in 2 ms."""
+    """Scripts of a few lines under the hook, against a launcher made for the tests. Each prepares a batch of four numbers in `prep`, and steps in 2 ms. On a busy
+    machine that takes longer: a script prints what a batch and a step took it, in nanoseconds, by medians()."""
 
     def launch(self, text, *answers, mode='phases'):
         launcher = Launcher(Plan(*(answers or (run(1000),)), then=run(1000)), mode=mode)
         path = pathlib.Path(launcher.folder.name, 'script.py')
         path.write_text('''
-import sys, time
+import statistics, sys, time
 import dsanalyze
+prepared, taken = [], []
+
+def slept(seconds, times):
+    began = time.monotonic_ns()
+    time.sleep(seconds)
+    times.append(time.monotonic_ns() - began)
+
+def medians():
+    print(statistics.median(prepared), statistics.median(taken))
 
 class Batches:
     def __init__(self, count=40, prep=0.0):
@@ -45,15 +55,20 @@ class Batches:
         return self.count
     def __iter__(self):
         for number in range(self.count):
-            time.sleep(self.prep)
+            slept(self.prep, prepared)
             yield {'x': [float(number)] * 4}
 
 def step(batch, seconds=0.002):
     assert batch.pop('x')
-    time.sleep(seconds)
+    slept(seconds, taken)
 ''' + text)
         output = launcher.start(path)
         return output, launcher.connections[0] if launcher.connections else None
+
+    def assert_medians(self, connection, output):
+        """What steps wait and compute is what the script prints of it."""
+        for part, own in zip(('wait', 'compute'), map(float, output.split())):
+            self.assertAlmostEqual(statistics.median(self.steps(connection, part)) / own, 1, delta=0.1)
 
     @staticmethod
     def steps(connection, part='compute', mode=None):
@@ -64,15 +79,15 @@ def step(batch, seconds=0.002):
 class Steps(ScriptTest):
     def test_a_step_is_a_pass_through_the_loop_and_nothing_lies_outside(self):
         for mode in ('phases', 'passive'):
-            _, connection = self.launch('''
+            output, connection = self.launch('''
 for epoch in range(2):
     for batch in dsanalyze.watch(Batches(60, 0.004)):
         step(batch, 0.008)
+medians()
 ''', mode=mode)
             with self.subTest(mode):
                 self.assertGreater(len(self.steps(connection)), 110)
-                self.assertAlmostEqual(statistics.median(self.steps(connection, 'wait')), 4e6, delta=1.5e6)
-                self.assertAlmostEqual(statistics.median(self.steps(connection)), 8e6, delta=1.5e6)
+                self.assert_medians(connection, output)
                 self.assertLess(statistics.median(self.steps(connection, 'outside')), 1e5)
                 self.assertEqual(set(self.steps(connection, 'samples')), {4})
                 self.assertEqual(set(self.steps(connection, 'steps')), {1})
@@ -89,13 +104,27 @@ for epoch in range(3):
         self.assertEqual((loader['name'], loader['dataset_class'], loader['style'], loader['batches'], loader['made_anew']), ('__main__.Batches', '__main__.Batches', 'watched', 400, False))
         self.assertTrue(loader['file'].endswith('script.py'))
         self.assertEqual([(len(message['times']), message['error'], set(message['samples'])) for message in connection.of('drained')], [(16, None, {4})] * 2)
-        for mode, wait in (('synthetic', 0), ('cached', 4e6)):
-            self.assertAlmostEqual(statistics.median(self.steps(connection, 'wait', mode)), wait, delta=1e6)
+        self.assertLess(statistics.median(self.steps(connection, 'wait', 'synthetic')), 1e6)
+        self.assertGreater(statistics.median(self.steps(connection, 'wait', 'cached')), 4e6)
         self.assertEqual(len(self.steps(connection, 'wait', 'synthetic')), 40)
         self.assertEqual(set(self.steps(connection, 'batch', 'synthetic')), set(range(1, 17)))
         self.assertEqual(connection.notes(), {})
         for window in connection.windows():
-            self.assertAlmostEqual(unexplained(window), 0, delta=0.03)
+            self.assertAlmostEqual(unexplained(window), 0, delta=0.05)
+
+    def test_a_generator_that_is_made_anew_for_each_epoch_is_followed_from_epoch_to_epoch(self):
+        for mode in ('phases', 'passive'):
+            output, connection = self.launch('''
+for epoch in range(4):
+    for batch in dsanalyze.watch(iter(Batches(40, 0.004))):
+        step(batch, 0.008)
+medians()
+''', mode=mode)
+            with self.subTest(mode):
+                self.assertEqual([loader['made_anew'] for loader in connection.of('loader')], [False] + 3 * [mode == 'phases'])
+                self.assertGreater(len(self.steps(connection)), 150)
+                self.assert_medians(connection, output)
+                self.assertEqual(set(connection.notes()), {'stream-goes-on'} if mode == 'phases' else set())
 
     def test_validations_and_looks_at_a_batch_are_no_steps_whether_they_are_watched_or_not(self):
         for mode in ('phases', 'passive'):
@@ -124,12 +153,14 @@ for epoch in range(3):
                 self.assertEqual([gap['validation'] > 15e6 for gap in gaps], [True, True])
 
     def test_two_iterables_that_a_step_takes_batches_of_are_both_followed(self):
-        _, connection = self.launch('''
-for one, other in zip(dsanalyze.watch(Batches(60, 0.002)), dsanalyze.watch(Batches(60, 0.003))):
-    step(one)
+        output, connection = self.launch('''
+for one, other in zip(dsanalyze.watch(Batches(60, 0.004)), dsanalyze.watch(Batches(60, 0.004))):
+    step(one, 0.008)
+prepared = [one + other for one, other in zip(prepared[::2], prepared[1::2])]
+medians()
 ''')
         self.assertEqual([loader['primary'] for loader in connection.of('loader')], [True, False])
-        self.assertAlmostEqual(statistics.median(self.steps(connection, 'wait')), 5e6, delta=1.5e6)
+        self.assert_medians(connection, output)
         self.assertGreater(len(self.steps(connection)), 50)
 
     def test_the_last_step_of_a_pass_that_is_left_ends_where_it_is_left(self):
@@ -141,11 +172,11 @@ for epoch in range(4):
         step(batch)
         if number == 11:
             break
-    time.sleep(0.05)
+    time.sleep(0.4)
 ''', mode=mode)
             with self.subTest(mode):
                 self.assertIn(len(self.steps(connection)), (46, 47))
-                self.assertLess(max(self.steps(connection)), 40e6)
+                self.assertLess(max(self.steps(connection)), 400e6)
 
     def test_batches_that_another_thread_takes_are_told(self):
         _, connection = self.launch('''
@@ -170,7 +201,7 @@ class Array:
         return False
     def block_until_ready(self):
         Array.waited += 1
-        time.sleep(0.05)
+        time.sleep(0.3)
 jax = types.ModuleType('jax._src.xla_bridge')
 jax._backends = {'tpu': types.SimpleNamespace(platform='tpu', live_arrays=lambda: [Array()], devices=lambda: [types.SimpleNamespace(device_kind='TPU v9')])}
 sys.modules['jax._src.xla_bridge'] = jax
@@ -182,8 +213,8 @@ print(Array.waited)
         self.assertEqual((device['cuda'], device['device']), (True, 'TPU v9'))
         windows = connection.windows('full')
         for window in windows[:2]:
-            self.assertGreater(window['compute'][-1], 50e6)
-            self.assertLess(max(window['compute'][:-1]), 50e6)
+            self.assertGreater(window['compute'][-1], 300e6)
+            self.assertLess(max(window['compute'][:-1]), 300e6)
 
 
 class Guest(ScriptTest):

@@ -265,7 +265,7 @@ class Phases(Engine):
             iteration.undo(taken)
             raise
         if synthetic and record.replay.changed:
-            self.note('batch-mutated', 'The script changes batches in place; each batch was handed out as a copy.')
+            self.note('batch-mutated', 'The script changes batches in place, or donates their arrays; each batch was handed out as a copy.')
         iterator._num_yielded += 1
         step.batch = (batch,)
         self._served(step, samples, wait, number)
