@@ -348,8 +348,8 @@ class Launch {
       throw StandsStill(fmt::format("{} The command has run for {:.0f} s", no_step_text(), m_settings.start_seconds));
     if (!m_said_waiting && to_seconds(now - m_start) > m_settings.plan.seconds) {
       m_said_waiting = true;
-      m_events.note(fmt::format("no training step was seen yet ({}): waiting for one, up to {:.0f} s from the command's start", seen_text(),
-                                m_settings.start_seconds));
+      m_events.note(fmt::format("no training step was seen yet ({}): waiting for one, up to {:.0f} s from the command's start{}", seen_text(),
+                                m_settings.start_seconds, m_launched.heard ? "" : ". " + watch_text()));
     }
   }
 

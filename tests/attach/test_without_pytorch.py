@@ -312,6 +312,17 @@ class Verdicts(unittest.TestCase):
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn('for batch in dsanalyze.watch(loader)', done.stderr)
 
+    def test_a_training_that_goes_on_without_the_line_is_shown_it_when_the_time_budget_is_over(self):
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            started = subprocess.Popen([program, 'profile', '--time-budget', '2s', '--', sys.executable, str(train), 'lists', '0.01', '0.01', 'unwatched'], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE, text=True, env=dict(os.environ, XDG_STATE_HOME=folder))
+            try:
+                said = next(line for line in started.stderr if 'no training step was seen yet' in line)
+            finally:
+                started.terminate()
+                started.communicate()
+        self.assertIn('for batch in dsanalyze.watch(loader)', said)
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -6,7 +6,7 @@ import threading
 import time
 
 kind, step, prep = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
-batches = int(sys.argv[4]) if len(sys.argv) > 4 else 20000
+batches = int(sys.argv[4]) if sys.argv[4:] not in ([], ['unwatched']) else 20000
 
 
 def batch(number):
