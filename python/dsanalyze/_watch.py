@@ -1,5 +1,6 @@
-"""In place of an iterable: all but its passes is the iterable's own. A pass is followed where PyTorch, and with it the hook, is there when it begins."""
+"""In place of an iterable: all but its passes is the iterable's own. A pass is followed where the launcher's hook can be imported (site/sitecustomize.py)."""
 import copy
+import os
 import sys
 
 # Special methods are looked up in the class: each is there where the iterable's class has it.
@@ -13,14 +14,25 @@ def _iterable(watched):
     return object.__getattribute__(watched, '_dsanalyze_iterable')
 
 
+def _hook():
+    """What follows passes; nothing in a process that is not to be followed, as one that was started without the launcher's sitecustomize."""
+    if os.environ.get('DSANALYZE_ATTACH_MODE') == 'resume':
+        return None
+    try:
+        from _dsanalyze_attach import watched
+    except Exception:  # A guest that cannot work leaves the script alone.
+        return None
+    return watched
+
+
 def _loader(watched):
     """Stands for the iterable where the hook is there."""
-    if '_dsanalyze_attach.hook' not in sys.modules:
-        return None
     loader = object.__getattribute__(watched, '_dsanalyze_loader')
     if loader is None:
-        from _dsanalyze_attach.watched import Loader, Stream
-        loader = Loader(Stream(_iterable(watched)))
+        hook = _hook()
+        if hook is None:
+            return None
+        loader = hook.marked(_iterable(watched))
         object.__setattr__(watched, '_dsanalyze_loader', loader)
     return loader
 
@@ -101,7 +113,12 @@ def _class_for(kind):
 def watch(iterable):
     """The iterable itself where it is a DataLoader, watched already, or nothing that can be iterated over."""
     loaders = sys.modules.get('torch.utils.data')
-    if loaders is not None and isinstance(iterable, loaders.DataLoader) or issubclass(type(iterable), Watched):
+    if loaders is not None and isinstance(iterable, loaders.DataLoader):
+        hook = sys.modules.get('_dsanalyze_attach.pytorch')
+        if hook is not None:
+            hook.mark(iterable)
+        return iterable
+    if issubclass(type(iterable), Watched):
         return iterable
     kind = type(iterable)
     if not hasattr(kind, '__iter__') and not hasattr(kind, '__getitem__'):

@@ -349,24 +349,19 @@ class Launch {
       throw StandsStill(fmt::format("{} The command has run for {:.0f} s", no_step_text(), m_settings.start_seconds));
     if (!m_said_waiting && to_seconds(now - m_start) > m_settings.plan.seconds) {
       m_said_waiting = true;
-      m_events.note(fmt::format("no training step was seen yet ({}): waiting for one, up to {:.0f} s from the command's start", seen_text(),
-                                m_settings.start_seconds));
+      m_events.note(fmt::format("no training step was seen yet ({}): waiting for one, up to {:.0f} s from the command's start{}", seen_text(),
+                                m_settings.start_seconds, m_launched.heard ? "" : ". " + watch_text()));
     }
   }
 
   [[nodiscard]] std::string seen_text() const {
     const std::optional<SeenMessage>& seen = m_conductor.training().seen;
     if (seen) return "seen: " + text_of(*seen);
-    return m_launched.heard ? "seen: a process that has imported PyTorch, and no batch" : "seen: no process that uses PyTorch's DataLoader";
+    return m_launched.heard ? "seen: a process that uses PyTorch or dsanalyze.watch(), and no batch"
+                            : "seen: no process that uses PyTorch's DataLoader or dsanalyze.watch()";
   }
 
-  [[nodiscard]] std::string no_step_text() const {
-    return fmt::format(
-        "no training step was recognised ({}): a PyTorch DataLoader whose batches lead to steps of a torch.optim optimizer. Batches of "
-        "another loader are followed where the script says `for batch in dsanalyze.watch(loader)`, after `import dsanalyze`; a training with an "
-        "update of its own cannot be profiled yet.",
-        seen_text());
-  }
+  [[nodiscard]] std::string no_step_text() const { return unrecognised_text(seen_text()) + "."; }
 
   /// Whether a command that ended by itself did what was needed.
   void check_end() {
@@ -384,13 +379,9 @@ class Launch {
     if (!m_launched.heard && m_deaf) throw Error(unheard_text(*m_deaf));
     if (!m_launched.heard)
       throw Error(
-          "the command ended without having used PyTorch's DataLoader. In a PyTorch training another loader is followed where the script says "
-          "`for batch in dsanalyze.watch(loader)`, after `import dsanalyze`; other frameworks cannot be profiled yet, nor can a script that comes "
-          "by standard input, which is empty here");
-    if (training.phases.empty())
-      throw Error(
-          fmt::format("the command ended before a training step was seen: a DataLoader whose batches lead to steps of a torch.optim optimizer ({})",
-                      seen_text()));
+          fmt::format("the command ended without having used PyTorch's DataLoader. {}. A script cannot come by standard input, which is empty here",
+                      watch_text()));
+    if (training.phases.empty()) throw Error(fmt::format("the command ended before a training step was seen; {}", unrecognised_text(seen_text())));
   }
 
   const LaunchSettings& m_settings;

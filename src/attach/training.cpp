@@ -86,6 +86,16 @@ std::string text_of(const SeenMessage& seen) {
                                    : "no step of a torch.optim optimizer");
 }
 
+std::string watch_text() {
+  return "With another loader, with JAX or TensorFlow, or with an update of its own, a training is followed where the script says `for batch in "
+         "dsanalyze.watch(loader)`, after `import dsanalyze`; without an optimizer of torch.optim, each pass through that loop is a training step";
+}
+
+std::string unrecognised_text(const std::string& seen) {
+  return fmt::format("no training step was recognised ({}): a PyTorch DataLoader whose batches lead to steps of a torch.optim optimizer. {}", seen,
+                     watch_text());
+}
+
 bool AttachedTraining::fetched_in_thread() const { return std::ranges::find(notes, "loader-in-thread", &NoteMessage::code) != notes.end(); }
 
 bool AttachedTraining::stream_goes_on() const { return std::ranges::find(notes, "stream-goes-on", &NoteMessage::code) != notes.end(); }

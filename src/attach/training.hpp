@@ -84,6 +84,10 @@ struct AttachedTraining {
 /// "80 batches of a DataLoader (train.py:41, MyDataset), 80 of them with gradients enabled, 80 backward passes, and no step of a torch.optim
 /// optimizer".
 std::string text_of(const SeenMessage& seen);
+/// How a training is followed that has no PyTorch DataLoader, or no optimizer of PyTorch: a sentence without its end.
+std::string watch_text();
+/// That no step was recognised, what was seen instead, and what is needed; without its end, too.
+std::string unrecognised_text(const std::string& seen);
 /// Of each window, what all ranks trained and the time of the slowest, without what the hook took. Where batches are handed out again, each of them
 /// counts as often as the others, wherever a window cuts their cycle. Pauses are what the script does between whole passes beside waiting for data.
 enum class Pauses { counted, left_out };

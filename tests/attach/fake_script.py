@@ -10,27 +10,16 @@ folder = pathlib.Path(__file__).resolve().parents[2] / 'python' / 'dsanalyze' / 
 
 
 def hook():
-    """The hook's modules as a package of this test's own. They import torch, of which a passive run's steps use only whether gradients are enabled."""
-    fake = types.ModuleType('torch')
-    fake.is_grad_enabled = lambda: True
+    """The hook's modules as a package of this test's own, in which a script seems to train by PyTorch."""
     facts = types.ModuleType('steady_hook.facts')
     facts.device = lambda: {'t': 'device'}
-    facts.lengths = lambda iterator, facts_of, careful: (facts_of['samples'], facts_of['batches'])
-    real = sys.modules.get('torch')
     spec = importlib.util.spec_from_file_location('steady_hook', folder / '__init__.py', submodule_search_locations=[str(folder)])
     package = sys.modules['steady_hook'] = importlib.util.module_from_spec(spec)
     package.facts = sys.modules['steady_hook.facts'] = facts
-    sys.modules['torch'] = fake
-    try:
-        return [importlib.import_module('steady_hook.' + name) for name in ('clock', 'engine', 'iteration', 'passive', 'steady')]
-    finally:
-        if real is None:
-            del sys.modules['torch']
-        else:
-            sys.modules['torch'] = real
+    return [importlib.import_module('steady_hook.' + name) for name in ('clock', 'engine', 'framework', 'iteration', 'passive', 'steady')]
 
 
-clocks, engines, iterations, passives, steadies = hook()
+clocks, engines, frameworks, iterations, passives, steadies = hook()
 divided = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps')
 
 
@@ -42,12 +31,13 @@ class Batch:
 class Loader:
     """A DataLoader as the hook sees it. `lengths` are its batches' samples; asked for the one numbered `fails`, it raises an error."""
 
-    def __init__(self, training, lengths, fails=None, **facts):
+    def __init__(self, training, lengths, fails=None, marked=False, **facts):
         self.training = training
         self.lengths = lengths
         self.fails = fails
         known = {'style': 'map', 'batch_size': 4, 'samples': sum(lengths), 'batches': len(lengths), 'drop_last': False}
-        self.record = iterations.Record(dict(known, **facts), None)
+        self.record = iterations.Record(dict(known, **facts), None, Iterator)
+        self.record.marked = marked
 
     def __iter__(self):
         return Iterator(self)
@@ -66,7 +56,13 @@ class Iterator:
     def __next__(self):
         return self.loader.training.engine.next(self.iteration, self)
 
-    def original(self):
+    choose = None
+
+    @staticmethod
+    def lengths(iterator, facts_of, careful):
+        return facts_of['samples'], facts_of['batches']
+
+    def fetch(self):
         """Later batches take longer, so that no step is like another one."""
         loader = self.loader
         number, self.given = self.given, self.given + 1
@@ -89,10 +85,11 @@ class Training:
         passives.plain_before_steady = 4 if short else math.inf
         passives.interval = interval
         passives.now = engines.now = self.now
-        passives.gradients_enabled = lambda: True
+        self.optimizer = True
+        frameworks.use(types.SimpleNamespace(gradients_enabled=lambda: True, has_optimizer=lambda: self.optimizer, follow_ranks=lambda: None))
         engines.facts.rank = lambda: {'rank': 0, 'world': world, 'local_rank': 0}
         link = types.SimpleNamespace(offer=self.messages.append, lost=False)
-        self.engine = passives.Passive(link, Iterator.original)
+        self.engine = passives.Passive(link)
 
     def now(self):
         self.at += self.tick
@@ -114,10 +111,10 @@ class Training:
         return self.engine._steady is not None
 
     def validates(self, loader):
-        passives.gradients_enabled = lambda: False
+        frameworks.current.gradients_enabled = lambda: False
         for _ in loader:
             self.passes(700)
-        passives.gradients_enabled = lambda: True
+        frameworks.current.gradients_enabled = lambda: True
 
     def finish(self):
         self.engine.finish()

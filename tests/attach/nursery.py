@@ -18,7 +18,7 @@ def install():
     sys.path.append(os.path.dirname(os.path.dirname(folder)))
     spec = importlib.util.spec_from_file_location('_dsanalyze_attach', os.path.join(folder, '__init__.py'), submodule_search_locations=[folder])
     sys.modules['_dsanalyze_attach'] = importlib.util.module_from_spec(spec)
-    importlib.import_module('_dsanalyze_attach.hook').install()
+    importlib.import_module('_dsanalyze_attach.pytorch').install()
 
 
 def child(request):

@@ -21,7 +21,7 @@ class Patience(unittest.TestCase):
                 launcher.environment.pop('DSANALYZE_ATTACH_PATIENCE', None)
             script = os.path.join(launcher.folder.name, 'script.py')
             with open(script, 'w') as file:
-                file.write("import sys\nprint(*(getattr(sys.modules['_dsanalyze_attach.' + name], value) for name, value in (('drains', 'stall_seconds'), ('iteration', 'discard_seconds'))))\n")
+                file.write("import sys\nprint(*(getattr(sys.modules['_dsanalyze_attach.' + name], value) for name, value in (('pytorch_loaders', 'stall_seconds'), ('iteration', 'discard_seconds'))))\n")
             self.assertEqual(launcher.run(script), '{0} {0}\n'.format(expected))
 
     def test_a_drain_ends_where_a_worker_stands_still_for_longer(self):

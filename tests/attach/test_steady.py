@@ -4,7 +4,7 @@ import random
 import types
 import unittest
 
-from fake_script import Batch, Loader, Training, clocks, divided, iterations, passives, run, steadies, train
+from fake_script import Batch, Loader, Training, clocks, divided, frameworks, iterations, passives, run, steadies, train
 
 
 class Ways(unittest.TestCase):
@@ -22,6 +22,28 @@ class Ways(unittest.TestCase):
 
     def test_steps_of_one_batch_and_one_optimizer(self):
         self.compare(lambda training: train(training, Loader(training, [4] * 50), epochs=3), 149)
+
+    def test_steps_that_end_where_the_next_batch_is_asked_for(self):
+        def script(training):
+            training.optimizer = False
+            train(training, Loader(training, [4] * 50, marked=True), epochs=3, optimizers=lambda number: 0)
+
+        self.compare(script, 149)
+        steps = run(script).steps()
+        self.assertEqual({(compute, outside, count) for _, compute, outside, _, _, _, count in steps[:49]}, {(5000, 0, 1)})
+
+    def test_an_optimizer_that_is_made_within_a_pass_takes_over(self):
+        def script(training):
+            def makes(number):
+                if number == 30:
+                    training.optimizer = True
+                    training.engine.optimizer_made()
+
+            training.optimizer = False
+            train(training, Loader(training, [4] * 60, marked=True), optimizers=lambda number: int(number >= 30), before=makes)
+
+        self.compare(script, 59)
+        self.assertEqual({(compute, outside, count) for _, compute, outside, _, _, _, count in run(script).steps()[30:-1]}, {(5000, 300, 1)})
 
     def test_several_optimizer_steps_a_batch_and_none(self):
         for optimizers, unseen in ((lambda number: 2, 1), (lambda number: number % 4 == 3, 4), (lambda number: number % 3, 2)):
@@ -224,10 +246,10 @@ class Changes(unittest.TestCase):
 
     def test_no_step_without_gradients_and_none_of_another_thread_takes_it(self):
         self.steps(10)
-        passives.gradients_enabled = lambda: False
+        frameworks.current.gradients_enabled = lambda: False
         next(self.batches)
         self.assertFalse(self.training.on_short_way)
-        passives.gradients_enabled = lambda: True
+        frameworks.current.gradients_enabled = lambda: True
         self.steps(10)
         self.assertTrue(self.training.on_short_way)
         self.training.engine._steady.thread += 1
@@ -248,7 +270,7 @@ class Marks(unittest.TestCase):
 
     def steady(self, **facts):
         known = {'style': 'map', 'batch_size': 4, 'samples': 10, 'batches': 3, 'drop_last': False}
-        iteration = types.SimpleNamespace(record=iterations.Record(dict(known, **facts), None), thread=1, handed=0)
+        iteration = types.SimpleNamespace(record=iterations.Record(dict(known, **facts), None, Loader), thread=1, handed=0)
         iteration.samples_of_last = lambda batch: iterations.Iteration.samples_of_last(iteration, batch)
         iteration.counts = None
         return steadies.Steady(iteration, 100)

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from fake_launcher import drain, run, switch
+from fake_launcher import Launcher, Plan, drain, run, switch
 from script_rig import ScriptTest
 
 here = pathlib.Path(__file__).resolve().parent
@@ -211,6 +211,69 @@ print('over', next(stream, 'still over'))
         self.assertEqual(output, 'over still over\n')
         self.assertEqual(list(connection.notes()), ['stream-goes-on'])
         self.assertGreater(sum(len(window['wait']) for window in connection.windows()), 50)
+
+
+class WithoutOptimizer(unittest.TestCase):
+    """PyTorch for its DataLoader alone."""
+
+    def launch(self, text, *answers, mode='phases'):
+        launcher = Launcher(Plan(*(answers or (run(1000),)), then=run(1000)), mode=mode)
+        path = pathlib.Path(launcher.folder.name, 'script.py')
+        path.write_text('''
+import time
+import numpy, torch
+import dsanalyze
+from torch.utils.data import DataLoader, TensorDataset
+def collected(samples):
+    return numpy.stack([sample[0].numpy() for sample in samples])
+loader = DataLoader(TensorDataset(torch.ones(240, 4)), 4, num_workers=1, collate_fn=collected)
+weight = numpy.zeros(4)
+def step(x):
+    global weight
+    time.sleep(0.004)
+    weight = weight - 1e-3 * x.mean(axis=0)
+''' + text)
+        launcher.run(path)
+        return launcher.first
+
+    def test_the_line_makes_each_pass_through_the_loop_a_step_and_the_loader_keeps_its_workers(self):
+        connection = self.launch('''
+for epoch in range(4):
+    for x in dsanalyze.watch(loader):
+        step(x)
+''', run(5), drain(1, 16, which='warm'), drain(2, 16), switch('synthetic'), run(40, 'synthetic'), switch('full'))
+        found, = connection.of('loader')
+        self.assertEqual((found['name'], found['style'], found['workers'], found['batches'], found['samples']), ('torch.utils.data.DataLoader', 'map', 1, 60, 240))
+        self.assertEqual([(message['workers'], len(message['times']), message['error']) for message in connection.of('drained')], [(1, 16, None), (2, 16, None)])
+        window = connection.windows('synthetic')[0]
+        self.assertGreater(min(window['compute']), 4e6)
+        self.assertLess(max(window['outside']), 1e6)
+        self.assertEqual(set(connection.notes()), set())
+
+    def test_without_the_line_nothing_is_a_step(self):
+        connection = self.launch('''
+for x in loader:
+    step(x)
+''')
+        self.assertEqual(connection.of('loader'), [])
+        self.assertEqual(connection.of('seen')[-1]['batches'], 60)
+
+    def test_once_there_is_an_optimizer_its_steps_are_the_trainings(self):
+        for mode in ('phases', 'passive'):
+            connection = self.launch('''
+for x in dsanalyze.watch(loader):
+    step(x)
+parameter = torch.nn.Parameter(torch.zeros(4))
+optimizer = torch.optim.SGD([parameter], lr=0.1)
+for number, x in enumerate(loader):
+    (parameter * torch.from_numpy(x)).sum().backward()
+    if number % 2:
+        optimizer.step()
+''', mode=mode)
+            steps = [message['window'] for message in connection.messages if message.get('window')]
+            taken = [count for window in steps for count in (window['steps'] if isinstance(window['steps'], list) else [window['steps']] * len(window['wait']))]
+            self.assertEqual(sum(taken[:59]), 59)
+            self.assertEqual(sum(taken[59:]), 30)
 
 
 class Verdicts(unittest.TestCase):

@@ -1,76 +1,95 @@
 """Batches as scripts see them: containers are rebuilt at each hand-out, and what a script changed is never handed out again."""
 import copy
-import dataclasses
 import itertools
 import sys
 
-import torch
+from .arrays import Arrays, Immutables
 
 max_depth = 16
 _atoms = (str, bytes, int, float, complex, bool, type(None))
+kinds = [Arrays, Immutables]  # PyTorch's tensors come to them with PyTorch (pytorch.py).
 
 
-def transform(value, tensor, depth=0):
-    """The same value in new containers, with tensor(t) for each of its tensors. What is unknown is copied by copy.copy() or, where that fails, shared."""
-    if isinstance(value, torch.Tensor):
-        return tensor(value)
+def transform(value, leaf, depth=0):
+    """The same value in new containers, with leaf(kind, item) for each item of one of `kinds`. What is unknown is copied by copy.copy() or, where that
+    fails, shared."""
     if isinstance(value, _atoms) or depth > max_depth:
         return value
+    for kind in kinds:
+        if kind.has(value):
+            return leaf(kind, value)
     kind = type(value)
     if kind is dict:
-        return {key: transform(item, tensor, depth + 1) for key, item in value.items()}
+        return {key: transform(item, leaf, depth + 1) for key, item in value.items()}
     if kind is list:
-        return [transform(item, tensor, depth + 1) for item in value]
+        return [transform(item, leaf, depth + 1) for item in value]
     if kind is tuple:
-        return tuple(transform(item, tensor, depth + 1) for item in value)
+        return tuple(transform(item, leaf, depth + 1) for item in value)
     try:
-        return _transform_other(value, tensor, depth)
+        return _transform_other(value, leaf, depth)
     except Exception:
         return value
 
 
-def _transform_other(value, tensor, depth):
+def _transform_other(value, leaf, depth):
+    trees = sys.modules.get('jax.tree_util')
+    if trees is not None and not trees.all_leaves([value]):  # A container that JAX knows, as Flax's frozen dict.
+        return trees.tree_map(lambda item: transform(item, leaf, depth + 1), value, is_leaf=lambda item: item is not value)
     if isinstance(value, tuple):  # Named tuples, packed sequences.
-        other = tuple.__new__(type(value), [transform(item, tensor, depth + 1) for item in value])
+        other = tuple.__new__(type(value), [transform(item, leaf, depth + 1) for item in value])
     else:
         other = copy.copy(value)
         if isinstance(other, dict):
             for key in list(other):
-                other[key] = transform(other[key], tensor, depth + 1)
+                other[key] = transform(other[key], leaf, depth + 1)
         elif isinstance(other, list):
-            other[:] = [transform(item, tensor, depth + 1) for item in other]
+            other[:] = [transform(item, leaf, depth + 1) for item in other]
     fields = getattr(value, '__dict__', None) or {}
-    names = list(fields)
-    if dataclasses.is_dataclass(value):
-        names += [field.name for field in dataclasses.fields(value) if field.name not in fields]
-    for name in names:
+    for name in [*fields, *(name for name in getattr(type(value), '__dataclass_fields__', ()) if name not in fields)]:
         item = getattr(value, name, None)
         if not isinstance(item, _atoms):
-            object.__setattr__(other, name, transform(item, tensor, depth + 1))
+            object.__setattr__(other, name, transform(item, leaf, depth + 1))
     return other
 
 
-def tensors_of(value):
+def leaves_of(value):
+    """(kind, item) of each item of one of `kinds`, in their order."""
     found = []
 
-    def collect(tensor):
-        found.append(tensor)
-        return tensor
+    def collect(kind, item):
+        found.append((kind, item))
+        return item
 
     transform(value, collect)
     return found
 
 
 def bytes_of(value):
-    total = sum(tensor.numel() * tensor.element_size() for tensor in tensors_of(value))
+    total = sum(kind.size(item) for kind, item in leaves_of(value))
     return total if total > 0 else sys.getsizeof(value)
 
 
+def shared_bytes_of(value):
+    """Those of them that lie in memory which processes share."""
+    return sum(kind.shared(item) for kind, item in leaves_of(value))
+
+
 def samples_of(value):
-    """How many samples a batch holds whose index list is not known: the first dimension of its first tensor, or else array."""
-    for tensor in tensors_of(value):
-        return int(tensor.shape[0]) if tensor.dim() > 0 else 1
-    return leading(value) or (len(value) if isinstance(value, (list, tuple)) else 1)
+    """How many samples a batch holds whose index list is not known: the first dimension of its first tensor or array, or else its number of items."""
+    shapes = [item.shape for _, item in leaves_of(value)]
+    if shapes:
+        return next((int(shape[0]) for shape in shapes if len(shape) > 0), 1)
+    return leading(value) or _items(value)
+
+
+def _items(value):
+    """Of a batch of Python's own values: those of its first list, or of a tuple that has none."""
+    while isinstance(value, (dict, tuple)) and value:
+        first = next(iter(value.values())) if isinstance(value, dict) else value[0]
+        if isinstance(value, tuple) and not isinstance(first, (dict, list)):
+            break
+        value = first
+    return len(value) if isinstance(value, (list, tuple)) and value else 1
 
 
 def _first(value):
@@ -85,11 +104,16 @@ def leading(value):
     return int(shape[0]) if shape else None
 
 
+def samples_seen(value):
+    """As samples_of(), by leading() where that says it: under --passive, where nothing of a batch's own is called."""
+    return leading(value) or (1 if hasattr(_first(value), 'shape') else _items(value))
+
+
 def row_length(value):
     """How many whole numbers each sample has, where a batch's first tensor or array is a matrix of them, as of tokens; 0 elsewhere."""
     value = _first(value)
     shape = getattr(value, 'shape', ())
-    return int(shape[1]) if len(shape) == 2 and shape[1] > 1 and str(getattr(value, 'dtype', '')).rpartition('.')[2] in whole_numbers else 0
+    return int(shape[1]) if len(shape) == 2 and shape[1] > 1 and _element(value) in whole_numbers else 0
 
 
 def picture_of(value):
@@ -100,14 +124,10 @@ def picture_of(value):
     return tuple(map(int, shape[2:] if shape[1] == 3 else shape[1:3]))
 
 
-def _own(tensor):
-    """Memory of this process alone: workers' shared memory holds a descriptor for each tensor."""
-    return tensor.clone() if tensor.device.type == 'cpu' and tensor.is_shared() else tensor
-
-
-def _alias(tensor):
-    """A tensor of its own on the same memory and version counter, so that requires_grad, .grad or .data of the kept one stay as they were."""
-    return tensor.detach() if type(tensor) is torch.Tensor and not tensor.__dict__ else tensor
+def _element(value):
+    """The type of an array's elements: "int64"."""
+    kind = getattr(value, 'dtype', '')
+    return getattr(kind, 'name', None) or str(kind).rpartition('.')[2]
 
 
 whole_numbers = ('int16', 'int32', 'int64')  # Pixels are smaller.
@@ -117,17 +137,23 @@ _numbers = itertools.count(1)
 class _Kept:
     def __init__(self, batch, samples):
         self.number = next(_numbers)
-        self.batch = transform(batch, _own)
+        self.batch = transform(batch, lambda kind, item: kind.own(item))
         self.samples = samples
         self.bytes = bytes_of(self.batch)
-        self.tensors = tensors_of(self.batch)
-        self.versions = [tensor._version for tensor in self.tensors]
+        self._leaves = leaves_of(self.batch)
+        self._marks = self._marked()
+
+    def _marked(self):
+        return [kind.mark(item) for kind, item in self._leaves]
 
     def changed(self):
-        for tensor, version in zip(self.tensors, self.versions):
-            if tensor._version != version:
-                return True
-        return False
+        return self._marked() != self._marks
+
+    def again(self):
+        return transform(self.batch, lambda kind, item: kind.again(item))
+
+    def copied(self):
+        return transform(self.batch, lambda kind, item: kind.copied(item))
 
 
 class Replay:
@@ -182,6 +208,6 @@ class Replay:
         kept = self.kept[self._next]
         self._next += 1
         if self._clone or len(self.kept) == 1:
-            return transform(kept.batch, torch.Tensor.clone), kept.samples, kept.number
+            return kept.copied(), kept.samples, kept.number
         self._exposed.append(kept)
-        return transform(kept.batch, _alias), kept.samples, kept.number
+        return kept.again(), kept.samples, kept.number

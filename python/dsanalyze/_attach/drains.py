@@ -1,26 +1,20 @@
 """Second loaders over the batches that the script has had: drained without a step, or in place of the script's own."""
 import math
 import os
-import threading
 import time
 import warnings
+from _thread import get_native_id
 from time import monotonic_ns as now
 
-import torch
-from torch.utils.data import DataLoader
-
-from .batches import samples_of, tensors_of
+from .batches import leaves_of, samples_of, shared_bytes_of
 from .shared_memory import error_text, no_room_text
-from .stages import Pipe
 
-stall_seconds = min(120.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 120)))
-grace_seconds = min(60.0, stall_seconds)
+grace_seconds = min(60.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 60)))
 shapes_compared = 16
 longest_ready_seconds = 1
 most_taken_over = 4
 most_taken_busy = 16
 busy_pace = 1.15  # Of the time that the workers take for a batch: its successors are being prepared then.
-page_bytes = 4096
 building = False
 
 
@@ -34,50 +28,6 @@ def _samples(record, lists, number, batch):
     if record.recipe['auto_collation'] and record.facts['batch_size']:
         return record.samples_without_index(batch)
     return samples_of(batch)
-
-
-class _Lists:
-    """A sampler that gives the index lists in turn, `count` of them or without end."""
-
-    def __init__(self, lists, count=None):
-        self._lists = lists
-        self._count = count
-
-    def __iter__(self):
-        given = 0
-        while self._lists and (self._count is None or given < self._count):
-            yield self._lists[given % len(self._lists)]
-            given += 1
-
-
-def _prefetch_factor(record):
-    """Batches that each worker prepares ahead in a loader like the script's."""
-    recipe = record.recipe
-    return (recipe.get('prefetch_factor') if recipe['num_workers'] else None) or 2
-
-
-def _loader(record, lists, count, workers, pipe=None):
-    """A loader like the script's, with its own generator, and with a deadline for each batch. Its workers tell `pipe` what they compute."""
-    recipe = record.recipe
-    arguments = {'num_workers': workers, 'collate_fn': recipe['collate_fn'], 'pin_memory': recipe['pin_memory'],
-                 'worker_init_fn': recipe['worker_init_fn'] if pipe is None else pipe.init(recipe['worker_init_fn']), 'generator': torch.Generator()}
-    if recipe.get('pin_memory_device'):
-        arguments['pin_memory_device'] = recipe['pin_memory_device']
-    if workers and 'in_order' in recipe:
-        arguments['in_order'] = recipe['in_order']
-    if workers:
-        arguments['timeout'] = recipe['timeout'] or stall_seconds
-        arguments['multiprocessing_context'] = recipe['multiprocessing_context']
-        arguments['prefetch_factor'] = _prefetch_factor(record)
-    if not record.map_style:
-        arguments.update(batch_size=recipe['batch_size'], drop_last=recipe['drop_last'])
-    elif recipe['auto_collation']:
-        arguments['batch_sampler'] = _Lists(lists, count)
-    else:
-        arguments.update(sampler=_Lists(lists, count), batch_size=None)
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')
-        return DataLoader(recipe['dataset'], **arguments)
 
 
 def _start(loader):
@@ -105,7 +55,7 @@ class Cycle:
 
     def __init__(self, record):
         self._record = record
-        self._loader = _loader(record, [], None, record.recipe['num_workers'])
+        self._loader = record.kind.second(record, [], None, record.recipe['num_workers'])
         self._iterator = _start(self._loader)
         self._first = [next(self._iterator, _end)]  # Its workers have started then.
 
@@ -132,7 +82,7 @@ class Cycle:
 
 
 def _shape(batch):
-    return type(batch).__name__, [tuple(tensor.shape[1:]) for tensor in tensors_of(batch)]
+    return type(batch).__name__, [tuple(item.shape[1:]) for _, item in leaves_of(batch)]
 
 
 def beside(record, first, batches):
@@ -140,18 +90,15 @@ def beside(record, first, batches):
     return batches * record.each_step // first.each_step
 
 
-def _map(batch):
-    """Has the pages of tensors in shared memory mapped, as a step has that computes on them; batches that are handed out again are mapped already."""
-    with torch.no_grad():
-        for tensor in tensors_of(batch):
-            if tensor.device.type == 'cpu' and tensor.is_shared() and tensor.numel():
-                flat = tensor.detach().reshape(-1)
-                flat[::max(1, page_bytes // flat.element_size())].sum()
+def _pipe(workers, record):
+    """By which forked workers say what they compute."""
+    from .stages import Pipe  # It imports more than a script without workers has.
+    return Pipe(workers, record.recipe['collate_fn'])
 
 
 def _require_room(record, workers):
     """A loader of more workers than the script's must not take the shared memory that the script's own need."""
-    without = no_room_text(workers * _prefetch_factor(record), record.shared_bytes) if workers > record.recipe['num_workers'] else ''
+    without = no_room_text(workers * record.kind.prefetch(record), record.shared_bytes) if workers > record.recipe['num_workers'] else ''
     if without:
         raise MemoryError(without)
 
@@ -162,7 +109,7 @@ class _Source:
     def __init__(self, record, workers, batches, warm):
         self.record = record
         forks = workers and record.facts['start_method'] == 'fork' and not warm
-        self._pipe = Pipe(workers, record.recipe['collate_fn']) if forks else None
+        self._pipe = _pipe(workers, record) if forks else None
         self.restarts = 0
         self.given = 0
         self.lists = record.lists[:batches or None] if warm or not record.warmed else record.lists[:record.warmed]
@@ -172,7 +119,7 @@ class _Source:
             self.limit = min(self.limit, len(self.lists))
         self._subset = math.inf if warm or not record.warmed else record.warmed
         try:
-            self._loader = _loader(record, self.lists, self.limit if self.limit < math.inf else None, workers, self._pipe)
+            self._loader = record.kind.second(record, self.lists, self.limit if self.limit < math.inf else None, workers, self._pipe)
             self._iterator = _start(self._loader)
         except BaseException:
             if self._pipe is not None:
@@ -243,7 +190,7 @@ class _Source:
         batch = self.next()
         if batch is _end:
             return False
-        _map(batch)
+        self.record.kind.map_pages([item for _, item in leaves_of(batch)])
         self._taken = batch  # As a loop does: the one before it, and its memory, are given up.
         if ready and streams == self._streams():
             times.append(now() - begin)
@@ -284,7 +231,7 @@ class _CpuCount:
         """What was used so far by this thread, its process and the workers, and waited by those that prepare; None where the kernel does not say."""
         workers = [worker.pid for source in sources for worker in source.workers()]
         try:
-            waited = [self._waited(process) for process in workers] or [self._waited_by(os.getpid(), threading.get_native_id())]
+            waited = [self._waited(process) for process in workers] or [self._waited_by(os.getpid(), get_native_id())]
             return time.thread_time_ns(), time.process_time_ns(), sum(map(_cpu_of, workers)), None if None in waited else sum(waited), workers
         except OSError:
             return None
@@ -389,7 +336,7 @@ def drain(records, workers, batches, seconds, which):
                 cpu.restarted()
             times.append(now())
             if warm:
-                first.shared_bytes = max(first.shared_bytes, sum(tensor.numel() * tensor.element_size() for tensor in tensors_of(batch[0]) if tensor.is_shared()))
+                first.shared_bytes = max(first.shared_bytes, shared_bytes_of(batch[0]))
             samples.append(_samples(first, source.lists, len(times) - 1, batch[0]))
             cpu.batch(samples[-1], cpu.used(sources))
     except Exception as problem:

@@ -1,18 +1,19 @@
 """What phases and passive runs have in common: who trains, and what is said about it once."""
+import sys
 from _thread import get_ident
 from time import monotonic_ns as now
 
-from . import facts
+from . import facts, framework
 from .clock import StepClock
 from .roles import Roles
 from .seen import Seen
 
 
 class Engine:
-    """send() takes a message that has no reply. The code that makes the engine sets rank and follow_ranks."""
+    """send() takes a message that has no reply. The code that makes the engine sets rank."""
     careful = False  # Nothing of the script's own is called.
 
-    def __init__(self, link, original_next, send):
+    def __init__(self, link, send):
         self.off = False
         self.clock = StepClock()
         self.roles = Roles()
@@ -24,8 +25,6 @@ class Engine:
         self.spent = None
         self.rank = {}
         self.world = 1
-        self.follow_ranks = lambda: None
-        self._original = original_next
         self.send = send
         self._said = set()
         self._loaders = 0
@@ -68,6 +67,7 @@ class Engine:
 
     def asked(self, iteration):
         """A batch was handed out, with gradients enabled unless the pass is known to train all the same."""
+        iteration.record.served += 1
         if iteration.record.current is iteration:
             self.roles.served(iteration.record)
         self._asked[iteration] = None
@@ -108,9 +108,38 @@ class Engine:
 
     def optimizer_stepped(self):
         at = now()
-        asked = self._prove()
         if self.roles.primary is None:
             self.seen.optimizer_step()
+        self.step_over(at)
+        self.clock.hooked_after(now() - at)
+
+    # Where no optimizer says what a step is: passes through the script's loop over a loader that it has marked by dsanalyze.watch().
+
+    @staticmethod
+    def by_request(record):
+        return record.marked and not framework.current.has_optimizer()
+
+    def ends_step(self, iteration):
+        """Whether the request for the next batch of this pass ends a training step. A pass over another loader within the training's, or beside it, is a
+        validation; so is one of fewer batches after it."""
+        record, primary = iteration.record, self.roles.primary
+        if iteration not in self._asked or not self.by_request(record):
+            return False
+        if primary is not None and record.current is not iteration and record.current in self._asked:
+            return False
+        return primary in (None, record) or record.stands_for(primary) or (self.roles.over(primary) and record.served > primary.served)
+
+    def dropped(self, iteration):
+        """The script has dropped the iterator of this pass, and so left its loop within a step."""
+        if not iteration.ended and iteration.record is self.roles.primary and self.ends_step(iteration):
+            self.step_over(now())
+
+    def optimizer_made(self):
+        """From now on, its steps are the training's."""
+
+    def step_over(self, at):
+        """A training step has ended: an optimizer has stepped, or the script asks for the next batch where that ends a step."""
+        asked = self._prove()
         found = self.roles.stepped()
         self._settle([iteration for iteration in asked if not iteration.ended])
         if self.clock.running:
@@ -119,13 +148,17 @@ class Engine:
         for record in found:
             self._introduce(record)
         if not self._thread_known and self.roles.primary is not None:
-            thread = self.roles.primary.current.thread
-            self._thread_known = thread is not None
-            if thread not in (None, get_ident()):
-                self.apart = True
-                self.note('loader-in-thread', 'The script fetches its batches in another thread than its optimizer steps in: what its steps wait for is not seen, and the parts of a step are not told.')
+            self._follow_thread(self.roles.primary)
 
-        self.clock.hooked_after(now() - at)
+    def _follow_thread(self, primary):
+        fetching, training = primary.current.thread, get_ident()
+        if self.by_request(primary):
+            threads = sys.modules.get('threading')
+            training = threads.main_thread().ident if threads is not None else training
+        self._thread_known = fetching is not None
+        if fetching not in (None, training):
+            self.apart = True
+            self.note('loader-in-thread', 'The script fetches its batches in another thread than it trains in: what its steps wait for is not seen, and the parts of a step are not told.')
 
     def _settle(self, asked):
         """What was taken for a validation, and is now known to have given the optimizer its batches, was none."""
@@ -153,14 +186,14 @@ class Engine:
                 rank = facts.rank()
                 self.world = rank['world']
                 if self.world > 1:
-                    self.follow_ranks()
+                    framework.current.follow_ranks()
                 if rank != self.rank:
                     self.send(dict(rank, t='rank'))
             record.id = self._loaders
             self._loaders += 1
             iterator = record.current.iterator() if record.current is not None else None
             if iterator is not None:
-                record.facts['samples'], record.facts['batches'] = facts.lengths(iterator, record.facts, self.careful)
+                record.facts['samples'], record.facts['batches'] = record.kind.lengths(iterator, record.facts, self.careful)
         self.send(dict(record.facts, t='loader', id=record.id, primary=record is self.roles.primary, made_anew=record.made_anew))
         if record.goes_on:
             self.note('stream-goes-on', 'What is watched is its own iterator, and no second pass can be begun beside it: its rate alone was measured on the batches that '

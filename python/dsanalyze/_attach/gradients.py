@@ -31,7 +31,7 @@ def _compiled_as_it_is(follow):
 
 
 class Gradients:
-    """What the engine hears: optimizer_stepped(); its clock's skipped_at() and waited_for_ranks(); its list of losses.
+    """What the engine hears: optimizer_made() and optimizer_stepped(); its clock's skipped_at() and waited_for_ranks(); its list of losses.
 
     engine() returns the engine in work, or nothing.
     """
@@ -43,6 +43,8 @@ class Gradients:
         self._depth = 0
         self._last_gradient = 0
         self._watched = set()
+        self.made = False  # The script has made an optimizer.
+        self._follow_making()
         self._follow_steps()
         if losses:
             self._follow_backward()
@@ -57,6 +59,21 @@ class Gradients:
             self._follow_collectives()
 
     # Steps.
+
+    def _follow_making(self):
+        original = optimizers.Optimizer.__init__
+        gradients = self
+
+        @functools.wraps(original)
+        def made(optimizer, *arguments, **named):
+            if not gradients.made:
+                gradients.made = True
+                engine = gradients._engine()
+                if engine is not None:
+                    engine.optimizer_made()
+            original(optimizer, *arguments, **named)
+
+        optimizers.Optimizer.__init__ = made
 
     def _follow_steps(self):
         register = getattr(optimizers, 'register_optimizer_step_post_hook', None)

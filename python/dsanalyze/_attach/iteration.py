@@ -6,7 +6,7 @@ import time
 import weakref
 from time import monotonic_ns as now
 
-from .batches import leading, picture_of, row_length, samples_of
+from .batches import leading, picture_of, row_length, samples_of, samples_seen
 
 max_lists = 4096
 most_counted_ahead = 4096
@@ -16,9 +16,13 @@ discard_seconds = min(120.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 1
 class Record:
     """What is known of one DataLoader across its epochs."""
 
-    def __init__(self, facts, recipe, leads=None):
+    def __init__(self, facts, recipe, kind, leads=None):
+        """`kind`: how such loaders are asked (pytorch_loaders.DataLoaders, watched.Iterables)."""
         self.facts = facts
         self.recipe = recipe
+        self.kind = kind
+        self.marked = False  # The script says that a pass through the loop over it is a training step: dsanalyze.watch().
+        self.served = 0  # Batches, of all passes.
         self.id = None
         self.training = False
         self.each_step = 1  # Batches that a step takes of it.
@@ -105,9 +109,12 @@ def _length(index):
 class Iteration:
     """The state of one iterator. It holds no reference to it, so that the script's iterators die when the script drops them."""
 
-    def __init__(self, record, iterator):
+    def __init__(self, record, iterator, dropped=None):
+        """dropped(reference): called when the script has dropped the iterator."""
         self.record = record
-        self.iterator = weakref.ref(iterator)
+        self.fetch = record.kind.fetch  # The iterator's own __next__(), and how it asks its sampler.
+        self._choose = record.kind.choose
+        self.iterator = weakref.ref(iterator, dropped)
         self.map_style = record.map_style
         self.thread = None
         self.counts = None
@@ -166,11 +173,11 @@ class Iteration:
                 return counted
         if self.record.facts['batch_size']:
             return self.record.samples_without_index(batch)
-        return leading(batch) or 1
+        return samples_seen(batch)
 
     # What the sampler is asked for.
 
-    def next_index(self, iterator, original):
+    def next_index(self, iterator):
         """Instead of the iterator's own _next_index()."""
         if self._puts is not None:
             if self._puts <= 0:
@@ -178,16 +185,16 @@ class Iteration:
             self._puts -= 1
         elif self.held:
             raise StopIteration
-        return self._issue(iterator, original)
+        return self._issue(iterator)
 
-    def _issue(self, iterator, original):
+    def _issue(self, iterator):
         replayed = False
         if self.again:
             index = self.again.popleft()
         else:
             began = now() if self.sampling is None else None
             try:
-                index = original(iterator)
+                index = self._choose(iterator)
                 if self.map_style:
                     self.record.remember(index)
             except StopIteration:
@@ -211,12 +218,12 @@ class Iteration:
                 return index
         raise StopIteration
 
-    def consume(self, iterator, original):
+    def consume(self, iterator):
         """Takes one batch off the epoch without fetching it, and returns what undo() needs; StopIteration ends the epoch."""
         if self.map_style:
             if self.again:
                 return self.again.popleft()
-            index = original(iterator)
+            index = self._choose(iterator)
             self.record.remember(index)
             return index
         length = self.record.length or self.record.facts['batches']
@@ -238,11 +245,11 @@ class Iteration:
         else:
             self.ahead -= 1
 
-    def peek(self, iterator, original, count):
+    def peek(self, iterator, count):
         """Records up to `count` index lists by looking ahead in the sampler; the script gets them all the same."""
         while self.map_style and len(self.record.lists) < min(count, max_lists):
             try:
-                index = original(iterator)
+                index = self._choose(iterator)
             except StopIteration:
                 return
             self.record.remember(index)
@@ -285,7 +292,7 @@ class Iteration:
 
     # Switches.
 
-    def discard(self, iterator, original, keep=0, taken=None):
+    def discard(self, iterator, keep=0, taken=None):
         """Fetches and discards what is outstanding, and as many batches more as taken() wants, up to `keep`. The iterator is held then: it asks its sampler for nothing.
 
         The index lists go back to the front of the epoch, so no batch is lost to the script. Returns the number of batches and the first error.

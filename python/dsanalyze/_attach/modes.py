@@ -6,10 +6,9 @@ from .shared_memory import error_text
 
 
 class Modes:
-    def __init__(self, roles, original_index, note):
+    def __init__(self, roles, note):
         self.mode = 'full'
         self._roles = roles
-        self._index = original_index
         self._note = note
         self._cached = {}
         self._keep = 0
@@ -32,10 +31,10 @@ class Modes:
     def apply(self, iteration, iterator):
         """Makes one iteration idle, and for synthetic mode keeps what it delivers meanwhile."""
         if not self._keep or iteration.record.replay:
-            return iteration.discard(iterator, self._index)
+            return iteration.discard(iterator)
         replay = Replay()
         with Randomness():
-            count, error = iteration.discard(iterator, self._index, self._keep, lambda batch, samples: replay.add(batch, samples, self._keep_bytes))
+            count, error = iteration.discard(iterator, self._keep, lambda batch, samples: replay.add(batch, samples, self._keep_bytes))
         recipe = iteration.record.recipe
         replay.drop_partial(recipe['batch_size'] if recipe else None)
         if len(replay):
@@ -98,8 +97,8 @@ class Modes:
         with Randomness():
             for other, iterator in self.live():
                 if not other.held:
-                    other.discard(iterator, self._index)
-                other.peek(iterator, self._index, drains.beside(other.record, iteration.record, int(reply['batches'])))
+                    other.discard(iterator)
+                other.peek(iterator, drains.beside(other.record, iteration.record, int(reply['batches'])))
                 if other is not iteration:
                     records.append(other.record)
             message = drains.drain(records, int(reply['workers']), int(reply['batches']), float(reply['seconds']), reply.get('pass', 'measure'))

@@ -2,10 +2,10 @@
 from _thread import get_ident
 from time import monotonic_ns as now
 
+from . import framework
 from .clock import Gap
 from .engine import Engine
 from .steady import Steady
-from .roles import gradients_enabled
 
 interval = 1000000000
 plain_before_steady = 4  # Steps of the training loader alone, before the short way is taken.
@@ -22,8 +22,8 @@ class Passive(Engine):
 
     careful = True
 
-    def __init__(self, link, original_next):
-        super().__init__(link, original_next, link.offer)
+    def __init__(self, link):
+        super().__init__(link, link.offer)
         self._due = 0
         self._gap = None
         self._window = None
@@ -35,8 +35,11 @@ class Passive(Engine):
     def next(self, iteration, iterator):
         steady = self._steady
         if steady is not None and iteration is steady.iteration and self._inside is None and get_ident() == steady.thread and (
-                gradients_enabled() or iteration.without_gradients):
-            return self._steady_next(steady, iterator, now())
+                framework.current.gradients_enabled() or iteration.without_gradients):
+            entered = now()
+            if steady.by_request:
+                steady.stepped(entered)
+            return self._steady_next(steady, iterator, entered)
         return self._next(iteration, iterator)
 
     def _steady_next(self, steady, iterator, entered):
@@ -44,7 +47,7 @@ class Passive(Engine):
             entered = self._offer_steady(entered)
         self._inside = steady.thread
         try:
-            batch = self._original(iterator)
+            batch = steady.iteration.fetch(iterator)
         except BaseException as error:
             self._inside = None
             self._leave()
@@ -64,6 +67,16 @@ class Passive(Engine):
             self._leave()
             super().optimizer_stepped()
 
+    def optimizer_made(self):
+        self._leave()
+
+    def dropped(self, iteration):
+        steady = self._steady
+        if steady is None or steady.iteration is not iteration:
+            super().dropped(iteration)
+        elif steady.by_request and not iteration.ended:
+            steady.stepped(now())
+
     def _offer_steady(self, entered):
         try:
             self._take(self._steady.begin)
@@ -79,6 +92,7 @@ class Passive(Engine):
         if steady is None:
             return
         self._plain_steps = 0
+        steady.iteration.record.served += steady.handed()
         try:
             self.clock.shortcut = None
             self._take(steady.begin)
@@ -101,14 +115,17 @@ class Passive(Engine):
 
     def _next(self, iteration, iterator):
         if self._inside is not None and self.nested():
-            return self._original(iterator)
+            return iteration.fetch(iterator)
         self._leave()
         entered = now()
         record = iteration.record
-        enabled = gradients_enabled() or iteration.without_gradients
-        training = record.training and enabled
-        primary = training and record is self.roles.primary and self.is_current(iteration)
+        enabled = framework.current.gradients_enabled() or iteration.without_gradients
+        training, primary = record.training and enabled, False
         try:
+            if self.ends_step(iteration):
+                self.step_over(entered)
+                training = record.training and enabled
+            primary = training and record is self.roles.primary and self.is_current(iteration)
             if primary:
                 iteration.thread = get_ident()
                 entered = self._begin(iteration, entered)
@@ -123,7 +140,7 @@ class Passive(Engine):
         outer, self._inside = self._inside, get_ident()
         asked = now()
         try:
-            batch = self._original(iterator)
+            batch = iteration.fetch(iterator)
         except BaseException as error:
             self._inside = outer
             self._failed(iteration, entered, error, primary, training)
@@ -179,7 +196,7 @@ class Passive(Engine):
                 self._gap = iteration.between or gap.report(entered)
         self._plain_steps += 1
         if self._may_be_steady(iteration):
-            self._steady = Steady(iteration, entered)
+            self._steady = Steady(iteration, entered, self.by_request(iteration.record))
             self.clock.shortcut = self._steady
             return entered
         if entered >= self._due and (self._window or len(self.clock)):

@@ -4,14 +4,12 @@ import sys
 from _thread import get_ident
 from time import monotonic_ns as now
 
-import torch
-
+from . import framework
 from .clock import Gap
 from .device import DeviceClock
 from .engine import Engine
 from .modes import Modes
-from .roles import Randomness, gradients_enabled
-
+from .roles import Randomness
 
 primary, follower, other = 'primary', 'follower', 'other'
 least_steps_alone = 20
@@ -43,10 +41,9 @@ class Asked:
 class Phases(Engine):
     """Answers for each __next__ of the script's iterators. What fails in here ends the profiling and never the script."""
 
-    def __init__(self, link, original_next, original_index):
-        super().__init__(link, original_next, link.send)
-        self.modes = Modes(self.roles, original_index, self.note)
-        self._index = original_index
+    def __init__(self, link):
+        super().__init__(link, link.send)
+        self.modes = Modes(self.roles, self.note)
         self._remaining = 0
         self._epoch = -1
         self._device = DeviceClock()
@@ -56,7 +53,7 @@ class Phases(Engine):
 
     def next(self, iteration, iterator):
         if self.nested():
-            return self._original(iterator)
+            return iteration.fetch(iterator)
         step = Asked(iteration, iterator, now())
         outer, self._inside = self._inside, get_ident()  # A dataset may have loaders of its own, and batches are fetched in here, too.
         self._guard(self._begin, step)
@@ -75,7 +72,7 @@ class Phases(Engine):
         asked = now()
         outer, self._inside = self._inside, get_ident()
         try:
-            batch = self._original(iterator)
+            batch = iteration.fetch(iterator)
         except StopIteration:
             self._inside = outer
             self._guard(self._ended, step)
@@ -94,7 +91,7 @@ class Phases(Engine):
     def _plain(self, iteration, iterator):
         """The hook's work is over, but for batches that it took off a stream."""
         try:
-            return self._original(iterator)
+            return iteration.fetch(iterator)
         except StopIteration:
             if not iteration.spare:
                 raise
@@ -102,7 +99,7 @@ class Phases(Engine):
 
     def created(self, iteration):
         """It must not fetch ahead while batches come from elsewhere, unless it is one of an evaluation on the training data, which gets the loader's own."""
-        if iteration.record.training and not gradients_enabled():
+        if iteration.record.training and not framework.current.gradients_enabled():
             self.clock.renewed(iteration)
             iteration.held = False
             iteration.evaluates = True
@@ -127,9 +124,17 @@ class Phases(Engine):
         if self.clock.running:
             self._device.stepped()
 
-    def optimizer_stepped(self):
+    def step_over(self, at):
         if self.outputs is not None:
             self.outputs.training_began()
+        super().step_over(at)
+
+    def dropped(self, iteration):
+        if iteration.record is self.roles.primary and not self.off:
+            framework.current.synchronise()
+            super().dropped(iteration)
+
+    def optimizer_stepped(self):
         super().optimizer_stepped()
         gap = self.clock.gap
         if gap is not None and not self.off:
@@ -159,7 +164,9 @@ class Phases(Engine):
         record = step.iteration.record
         if self.off:
             return
-        if not (gradients_enabled() or step.iteration.without_gradients) or (self.roles.training and not record.training):
+        if self.ends_step(step.iteration):
+            self.step_over(step.began)
+        if not (framework.current.gradients_enabled() or step.iteration.without_gradients) or (self.roles.training and not record.training):
             self.clock.validation_entered(step.began, step.iteration)
             if step.iteration.held:
                 step.iteration.resume(step.iterator)
@@ -220,9 +227,8 @@ class Phases(Engine):
 
     def _synchronise(self, entered):
         """Waits for what the device still has to do, which is the last step's computing; returns the time afterwards."""
-        if not torch.cuda.is_initialized():
+        if not framework.current.synchronise():
             return entered
-        torch.cuda.synchronize()
         left = now()
         self.clock.synchronised(left - entered)
         return left
@@ -239,7 +245,7 @@ class Phases(Engine):
             self.give_up(why)
             return
         try:
-            taken = iteration.consume(iterator, self._index)
+            taken = iteration.consume(iterator)
         except StopIteration:
             if not iteration.map_style:  # Else the script's own iterator has ended, too, and says so itself.
                 self._ended(step)
@@ -259,7 +265,7 @@ class Phases(Engine):
             iteration.undo(taken)
             raise
         if synthetic and record.replay.changed:
-            self.note('batch-mutated', 'The script changes batches in place; each batch was handed out as a copy.')
+            self.note('batch-mutated', 'The script changes batches in place, or donates their arrays; each batch was handed out as a copy.')
         iterator._num_yielded += 1
         step.batch = (batch,)
         self._served(step, samples, wait, number)
@@ -271,7 +277,7 @@ class Phases(Engine):
     def _served(self, step, samples, wait, number=0):
         """All of the request's time but for the wait is the hook's; what follows the last clock reading would be the step's, so that comes last."""
         step.iteration.handed += 1
-        self.handed_out(step.iteration, gradients_enabled() or step.iteration.without_gradients)
+        self.handed_out(step.iteration, framework.current.gradients_enabled() or step.iteration.without_gradients)
         if step.iteration.between is not None and step.iteration.handed == 1:
             step.iteration.between.update(first_batch=wait, samples=samples)
         if step.role is primary:
@@ -375,7 +381,7 @@ class Phases(Engine):
 
     def _nonfinite(self):
         losses, self.losses = self.losses, []
-        return sum(1 for loss in losses if not bool(torch.isfinite(loss)))
+        return sum(1 for loss in losses if not framework.current.is_finite(loss))
 
     def finish(self):
         """The process ends by itself: the bye carries what is left of a window."""

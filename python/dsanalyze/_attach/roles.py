@@ -1,14 +1,11 @@
 """Which loaders train: those whose batches an optimizer step follows."""
 import sys
 
-import torch
+from . import framework
 
 patience = 3
 seen_beside = 2  # Steps in a row in which a loader was asked as often as the one asked last.
 seen_otherwise = 3  # The same of one that was asked more or less often than that one, but each time equally often.
-
-
-gradients_enabled = torch.is_grad_enabled  # Inference mode disables them, too.
 
 
 class Roles:
@@ -103,16 +100,14 @@ class Randomness:
     """Random number generators as they were, whatever a drain or a discarded batch drew from them."""
 
     def __enter__(self):
-        self._torch = torch.get_rng_state()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+        self._library = framework.current.random_states()
         random, numpy = sys.modules.get('random'), sys.modules.get('numpy')
         self._random = (random, random.getstate()) if random is not None else None
         self._numpy = (numpy, numpy.random.get_state()) if numpy is not None and hasattr(numpy, 'random') else None
 
     def __exit__(self, *_):
-        torch.set_rng_state(self._torch)
-        if self._cuda is not None:
-            torch.cuda.set_rng_state_all(self._cuda)
+        for put_back in self._library:
+            put_back()
         if self._random is not None:
             self._random[0].setstate(self._random[1])
         if self._numpy is not None:

@@ -5,9 +5,11 @@ class Steady:
     """Follows the steps of one epoch. `marks` holds for each step when its batch was asked for and when it was there, then the negative times of optimizer
     steps and, as floats, how long other ranks were waited for."""
 
-    def __init__(self, iteration, begin):
-        """The first step's batch is asked for at `begin`, when the last step of the long way was closed."""
+    def __init__(self, iteration, begin, by_request=False):
+        """The first step's batch is asked for at `begin`, when the last step of the long way was closed. `by_request`: each request ends a step."""
         self.iteration = iteration
+        self.by_request = by_request
+        self._handed_before = iteration.handed
         self.begin = begin
         self.thread = iteration.thread
         self.marks = []
@@ -30,6 +32,10 @@ class Steady:
         marks.append(served)
         if self._counts is None:
             self._sizes.append(iteration.samples_of_last(batch))
+
+    def handed(self):
+        """Batches, since it follows the steps."""
+        return self.iteration.handed - self._handed_before
 
     def stepped(self, at):
         self.marks.append(-at)

@@ -401,9 +401,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   const AttachedTraining& training = launched.training;
   if (training.ranks.empty() || !training.loader)
     throw Error(!launched.failure.empty() ? launched.failure
-                                          : fmt::format("no training step was recognised ({}): a PyTorch DataLoader whose batches lead to steps of a "
-                                                        "torch.optim optimizer",
-                                                        training.seen ? "seen: " + text_of(*training.seen) : "no batch was seen"));
+                                          : unrecognised_text(training.seen ? "seen: " + text_of(*training.seen) : "no batch was seen"));
   ProfileResult result;
   result.tool = this_tool();
   result.trusted = true;

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+import framework_scripts
+
 COMMON = r'''
 import io, os, sys, time, glob
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -152,6 +154,7 @@ class Made:
     def __iter__(self): return batches()
 train(Made(), watch=True)''',
 }
+TEXTS = {**{name: COMMON + text for name, text in SCRIPTS.items()}, **framework_scripts.TEXTS}
 
 
 def drained(command, environment):
@@ -163,7 +166,7 @@ def drained(command, environment):
 
 def measured(arguments, name, folder):
     script = folder / "train.py"
-    script.write_text(COMMON + SCRIPTS[name])
+    script.write_text(TEXTS[name])
     work = folder / "work"
     work.mkdir(exist_ok=True)
     environment = dict(os.environ, OMP_NUM_THREADS="1", XDG_STATE_HOME=str(folder))
@@ -198,7 +201,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     rows = []
-    for name in SCRIPTS:
+    for name in TEXTS:
         if arguments.only and name not in arguments.only.split(";"):
             continue
         with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """First on the path of a command that `dsanalyze profile -- COMMAND` starts: waits for PyTorch's DataLoader, then runs the next sitecustomize.
 
-It imports nothing that the interpreter has not loaded by now, and a process that never imports PyTorch is left alone, but for one thing: where what a run changes
-among files is taken back, that holds for every process, from its start on.
+It imports nothing that the interpreter has not loaded by now, and a process that never imports PyTorch, nor asks for dsanalyze.watch(), is left alone, but for one
+thing: where what a run changes among files is taken back, that holds for every process, from its start on.
 """
 import os
 import sys
@@ -26,17 +26,18 @@ class _Loader:
         self._loaded()
 
 
-class _Package:
-    """Finds the package that scripts import for dsanalyze.watch(), where nothing else does."""
+class _Packages:
+    """Finds the hook, and where nothing else does the package that scripts import for dsanalyze.watch()."""
 
-    def __init__(self, folder):
-        self._folder = folder
+    def __init__(self, hook):
+        self._folders = {'dsanalyze': os.path.dirname(hook), '_dsanalyze_attach': hook}
 
     def find_spec(self, name, path=None, target=None):
-        if name != 'dsanalyze':
+        if name not in self._folders:
             return None
         from importlib.util import spec_from_file_location
-        return spec_from_file_location(name, os.path.join(self._folder, '__init__.py'), submodule_search_locations=[self._folder])
+        folder = self._folders[name]
+        return spec_from_file_location(name, os.path.join(folder, '__init__.py'), submodule_search_locations=[folder])
 
 
 class _Watch:
@@ -44,8 +45,7 @@ class _Watch:
 
     names = ('torch', 'torch.utils.data.dataloader')
 
-    def __init__(self, folder):
-        self._folder = folder
+    def __init__(self):
         self._busy = set()
         self._waiting = set(self.names)
 
@@ -74,7 +74,7 @@ class _Watch:
         if self in sys.meta_path:
             sys.meta_path.remove(self)
         try:
-            _start(self._folder)
+            _start()
         except Exception as error:  # A guest that cannot work leaves the script alone.
             _leave('fault', error)
 
@@ -105,28 +105,17 @@ def _quiet_tracker():
         sys.warnoptions.append('ignore:resource_tracker')
 
 
-def _load(folder):
-    name = '_dsanalyze_attach'
-    if name not in sys.modules:
-        from importlib.util import module_from_spec, spec_from_file_location
-        spec = spec_from_file_location(name, os.path.join(folder, '__init__.py'), submodule_search_locations=[folder])
-        sys.modules[name] = package = module_from_spec(spec)
-        spec.loader.exec_module(package)
-
-
-def _start(folder):
-    _load(folder)
+def _start():
     if os.environ.get('DSANALYZE_ATTACH_MODE') == 'resume':
         from _dsanalyze_attach import resume
         resume.install()
         return
-    from _dsanalyze_attach import hook
-    hook.install()
+    from _dsanalyze_attach import pytorch
+    pytorch.install()
 
 
-def _watch_outputs(folder):
+def _watch_outputs():
     try:
-        _load(folder)
         from _dsanalyze_attach import outputs
         outputs.begin()
     except Exception as error:  # An old Python, for one: it runs as ever.
@@ -142,9 +131,9 @@ def _run_next(own):
 _own = os.path.dirname(os.path.abspath(__file__))
 _quiet_tracker()
 if os.environ.get('DSANALYZE_ATTACH'):
+    sys.meta_path.append(_Packages(os.path.dirname(_own)))
     if os.environ.get('DSANALYZE_ATTACH_OUTPUT'):
-        _watch_outputs(os.path.dirname(_own))
-    sys.meta_path.append(_Package(os.path.dirname(os.path.dirname(_own))))
+        _watch_outputs()
     if 'torch' not in sys.modules:
-        sys.meta_path.insert(0, _Watch(os.path.dirname(_own)))
+        sys.meta_path.insert(0, _Watch())
 _run_next(_own)

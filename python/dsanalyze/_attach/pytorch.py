@@ -1,0 +1,204 @@
+"""PyTorch in a script: functions around the DataLoader's, and what the hook asks of the library."""
+import multiprocessing.process
+import os
+import signal
+from time import monotonic_ns as now
+
+import torch
+from torch.utils.data import dataloader as loaders
+
+from . import batches, changes, facts, framework, others
+from .gradients import Gradients
+from .hook import hook
+from .iteration import Iteration, Record
+from .pytorch_loaders import DataLoaders, leads, loader_facts, recipe
+from .tensors import Tensors
+
+_Base = loaders._BaseDataLoaderIter
+_next = DataLoaders.fetch
+_index = DataLoaders.choose
+_init = _Base.__init__
+_reset = _Base._reset
+_loader_init = loaders.DataLoader.__init__
+_loader_iter = loaders.DataLoader.__iter__
+
+
+class PyTorch(framework.Framework):
+    """A script that has imported PyTorch, and may train by it, or by another library on batches of a DataLoader."""
+
+    folders = (os.path.dirname(torch.__file__) + os.sep,)
+    version = str(torch.__version__)
+    gradients_enabled = staticmethod(torch.is_grad_enabled)  # Inference mode disables them, too.
+
+    def __init__(self, gradients):
+        self._gradients = gradients
+
+    def has_optimizer(self):
+        return self._gradients.made
+
+    def in_worker(self):
+        return torch.utils.data.get_worker_info() is not None
+
+    def follow_ranks(self):
+        self._gradients.follow_ranks()
+
+    def rank(self):
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
+        return super().rank()
+
+    def device(self):
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            return True, torch.cuda.get_device_name(), torch.get_num_threads()
+        cuda, name, _ = super().device()
+        return cuda, name, torch.get_num_threads()
+
+    def event(self):
+        if not torch.cuda.is_initialized():
+            return None
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def synchronise(self):
+        others_compute = super().synchronise()
+        if not torch.cuda.is_initialized():
+            return others_compute
+        torch.cuda.synchronize()
+        return True
+
+    def random_states(self):
+        state = torch.get_rng_state()
+        states = [lambda: torch.set_rng_state(state)]
+        if torch.cuda.is_initialized():
+            of_devices = torch.cuda.get_rng_state_all()
+            states.append(lambda: torch.cuda.set_rng_state_all(of_devices))
+        return states
+
+    def is_finite(self, loss):
+        return bool(torch.isfinite(loss))
+
+    def killed_workers(self, iterator, patience):
+        """Nothing for objects other than a DataLoader's iterator, whose own code is not called."""
+        if not issubclass(type(iterator), loaders._MultiProcessingDataLoaderIter):
+            return {}
+        try:
+            workers = getattr(iterator, '_workers', ())
+            if patience and not any(worker.exitcode for worker in workers):  # Its connections are closed before it counts as ended.
+                multiprocessing.connection.wait([worker.sentinel for worker in workers], patience)
+            ended = [worker for worker in getattr(iterator, '_workers', ()) if (worker.exitcode or 0) < 0]
+            return {worker.pid: '{} ({})'.format(-worker.exitcode, signal.strsignal(-worker.exitcode)) for worker in ended}
+        except ValueError:  # closed
+            return {}
+
+
+def mark(loader):
+    """The script says dsanalyze.watch(loader)."""
+    hook.entry(loader)['marked'] = True
+    if hook.entry(loader)['record'] is not None:
+        hook.entry(loader)['record'].marked = True
+
+
+def _record(loader):
+    entry = hook.entry(loader)
+    if entry['record'] is None:
+        found = loader_facts(loader, entry['origin'])
+        entry['record'] = Record(found, None if hook.passive else recipe(loader), DataLoaders, leads(loader))
+        entry['record'].marked = entry['marked']
+    return entry['record']
+
+
+def _patched_next(self):
+    engine = hook.engine
+    if engine is not None:
+        iteration = self.__dict__.get('_dsanalyze')
+        if iteration is not None and (not engine.off or iteration.spare):
+            return engine.next(iteration, self)
+    return _next(self)
+
+
+def _patched_index(self):
+    iteration = self.__dict__.get('_dsanalyze')
+    return _index(self) if iteration is None else iteration.next_index(self)
+
+
+def _counted_index(self):
+    index = _index(self)
+    iteration = self.__dict__.get('_dsanalyze')
+    if iteration is not None and iteration.counts is not None:
+        iteration.list_chosen(index)
+    return index
+
+
+def _patched_init(self, loader, *arguments, **named):
+    try:
+        if hook.followed():
+            self._dsanalyze = Iteration(_record(loader), self)
+            if hook.passive and not self._dsanalyze.record.facts['batch_size'] and loader._auto_collation:
+                self._dsanalyze.count_lists()
+            hook.engine.created(self._dsanalyze)
+    except Exception as error:
+        hook.fault(error)
+    _init(self, loader, *arguments, **named)
+
+
+def _patched_reset(self, loader, first_iter=False):
+    iteration = self.__dict__.get('_dsanalyze')
+    if iteration is not None and not first_iter and hook.engine is not None:
+        try:
+            iteration.renew()
+            hook.engine.created(iteration)
+        except Exception as error:
+            hook.fault(error)
+    return _reset(self, loader, first_iter)
+
+
+def _patched_loader_init(self, *arguments, **named):
+    try:
+        if hook.engine is not None or hook.waiting:
+            origin = hook.entry(self)['origin'] = facts.origin(self)
+            arguments, named = changes.with_workers(origin, arguments, named)
+    except Exception as error:
+        hook.fault(error)
+    _loader_init(self, *arguments, **named)
+
+
+def _patched_loader_iter(self):
+    began = now()
+    iterator = _loader_iter(self)
+    if hook.engine is not None and isinstance(iterator, _Base):
+        iteration = iterator.__dict__.get('_dsanalyze')
+        if iteration is not None:
+            hook.engine.started(iteration, now() - began - (iteration.sampling or 0))
+    return iterator
+
+
+for _new, _old in ((_patched_next, _next), (_patched_index, _index), (_counted_index, _index), (_patched_init, _init), (_patched_reset, _reset),
+                   (_patched_loader_init, _loader_init), (_patched_loader_iter, _loader_iter)):
+    for _name in ('__name__', '__qualname__', '__doc__', '__module__'):
+        setattr(_new, _name, getattr(_old, _name))
+    _new.__wrapped__ = _old
+
+
+def install():
+    """Once PyTorch's DataLoader has been imported."""
+    if not os.environ.get('DSANALYZE_ATTACH'):
+        return
+    _Base.__next__ = _patched_next
+    _Base.__init__ = _patched_init
+    loaders.DataLoader.__init__ = _patched_loader_init
+    _Base._next_index = _counted_index if hook.passive else _patched_index
+    _Base._reset = _patched_reset
+    loaders.DataLoader.__iter__ = _patched_loader_iter
+    gradients = Gradients(lambda: hook.engine if hook.engine is not None and not hook.engine.off else None, losses=not hook.passive)
+    framework.use(PyTorch(gradients))
+    batches.kinds.insert(0, Tensors)
+    if facts.rank()['world'] > 1:
+        gradients.follow_ranks()
+    hook.start()
+    if not hook.passive:
+        hook.outputs.wrap_pytorch(torch, hook.spent.saving)
+        # Workers that are ended leave the sockets behind by which they hand over tensors; the launcher removes this folder.
+        multiprocessing.process.current_process()._config.setdefault('tempdir', os.path.dirname(os.environ['DSANALYZE_ATTACH']))
+    others.install(lambda: hook.waiting or hook.engine is not None and not hook.engine.off)

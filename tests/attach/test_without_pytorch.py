@@ -1,0 +1,328 @@
+"""Trainings without PyTorch, by the line `for batch in dsanalyze.watch(iterable)`. No test imports PyTorch."""
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from fake_launcher import Launcher, Plan, drain, here, run, switch, unexplained
+
+program = os.environ.get('DSANALYZE', 'dsanalyze')
+train = here / 'trainings' / 'train_plain.py'
+modules = "sorted({name.partition('.')[0] for name in sys.modules})"
+
+
+def program_run(*arguments, options=('--time-budget', '12s')):
+    with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+        return subprocess.run([program, 'profile', '--json', *options, '--', sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=200, check=False,
+                              env=dict(os.environ, XDG_STATE_HOME=folder))
+
+
+def profile(*arguments):
+    done = program_run(*arguments)
+    if done.returncode:
+        raise AssertionError(f'exit {done.returncode}: {done.stderr}')
+    return json.loads(done.stdout)
+
+
+class ScriptTest(unittest.TestCase):
+    """Scripts of a few lines under the hook, against a launcher made for the tests. Each prepares a batch of four numbers in `prep`, and steps in 2 ms. On a busy
+    machine that takes longer: a script prints what a batch and a step took it, in nanoseconds, by medians()."""
+
+    def launch(self, text, *answers, mode='phases'):
+        launcher = Launcher(Plan(*(answers or (run(1000),)), then=run(1000)), mode=mode)
+        path = pathlib.Path(launcher.folder.name, 'script.py')
+        path.write_text('''
+import statistics, sys, time
+import dsanalyze
+prepared, taken = [], []
+
+def slept(seconds, times):
+    began = time.monotonic_ns()
+    time.sleep(seconds)
+    times.append(time.monotonic_ns() - began)
+
+def medians():
+    print(statistics.median(prepared), statistics.median(taken))
+
+class Batches:
+    def __init__(self, count=40, prep=0.0):
+        self.count, self.prep = count, prep
+    def __len__(self):
+        return self.count
+    def __iter__(self):
+        for number in range(self.count):
+            slept(self.prep, prepared)
+            yield {'x': [float(number)] * 4}
+
+def step(batch, seconds=0.002):
+    assert batch.pop('x')
+    slept(seconds, taken)
+''' + text)
+        output = launcher.start(path)
+        return output, launcher.connections[0] if launcher.connections else None
+
+    def assert_medians(self, connection, output):
+        """What steps wait and compute is what the script prints of it."""
+        for part, own in zip(('wait', 'compute'), map(float, output.split())):
+            self.assertAlmostEqual(statistics.median(self.steps(connection, part)) / own, 1, delta=0.1)
+
+    @staticmethod
+    def steps(connection, part='compute', mode=None):
+        windows = connection.windows(mode) if mode else [message['window'] for message in connection.messages if message.get('window')]
+        return [value for window in windows for value in (window[part] if isinstance(window[part], list) else [window[part]] * len(window['wait']))]
+
+
+class Steps(ScriptTest):
+    def test_a_step_is_a_pass_through_the_loop_and_nothing_lies_outside(self):
+        for mode in ('phases', 'passive'):
+            output, connection = self.launch('''
+for epoch in range(2):
+    for batch in dsanalyze.watch(Batches(60, 0.004)):
+        step(batch, 0.008)
+medians()
+''', mode=mode)
+            with self.subTest(mode):
+                self.assertGreater(len(self.steps(connection)), 110)
+                self.assert_medians(connection, output)
+                self.assertLess(statistics.median(self.steps(connection, 'outside')), 1e5)
+                self.assertEqual(set(self.steps(connection, 'samples')), {4})
+                self.assertEqual(set(self.steps(connection, 'steps')), {1})
+                self.assertEqual(connection.notes(), {})
+
+    def test_its_loader_is_named_with_its_place_and_followed_through_all_phases(self):
+        _, connection = self.launch('''
+loader = Batches(400, 0.004)
+for epoch in range(3):
+    for batch in dsanalyze.watch(loader):
+        step(batch)
+''', run(5), drain(0, 16, which='warm'), drain(0, 16), switch('synthetic'), run(40, 'synthetic'), switch('cached'), run(20, 'cached'), switch('full'))
+        loader, = connection.of('loader')
+        self.assertEqual((loader['name'], loader['dataset_class'], loader['style'], loader['batches'], loader['made_anew']), ('__main__.Batches', '__main__.Batches', 'watched', 400, False))
+        self.assertTrue(loader['file'].endswith('script.py'))
+        self.assertEqual([(len(message['times']), message['error'], set(message['samples'])) for message in connection.of('drained')], [(16, None, {4})] * 2)
+        self.assertLess(statistics.median(self.steps(connection, 'wait', 'synthetic')), 1e6)
+        self.assertGreater(statistics.median(self.steps(connection, 'wait', 'cached')), 4e6)
+        self.assertEqual(len(self.steps(connection, 'wait', 'synthetic')), 40)
+        self.assertEqual(set(self.steps(connection, 'batch', 'synthetic')), set(range(1, 17)))
+        self.assertEqual(connection.notes(), {})
+        for window in connection.windows():
+            self.assertAlmostEqual(unexplained(window), 0, delta=0.05)
+
+    def test_a_generator_that_is_made_anew_for_each_epoch_is_followed_from_epoch_to_epoch(self):
+        for mode in ('phases', 'passive'):
+            output, connection = self.launch('''
+for epoch in range(4):
+    for batch in dsanalyze.watch(iter(Batches(40, 0.004))):
+        step(batch, 0.008)
+medians()
+''', mode=mode)
+            with self.subTest(mode):
+                self.assertEqual([loader['made_anew'] for loader in connection.of('loader')], [False] + 3 * [mode == 'phases'])
+                self.assertGreater(len(self.steps(connection)), 150)
+                self.assert_medians(connection, output)
+                self.assertEqual(set(connection.notes()), {'stream-goes-on'} if mode == 'phases' else set())
+
+    def test_validations_and_looks_at_a_batch_are_no_steps_whether_they_are_watched_or_not(self):
+        for mode in ('phases', 'passive'):
+            _, connection = self.launch('''
+validation = dsanalyze.watch(Batches(10))
+loader = dsanalyze.watch(Batches(40))
+for batch in validation:
+    break
+first = next(iter(loader))
+for epoch in range(3):
+    for number, batch in enumerate(loader):
+        step(batch)
+        if number == 20:
+            for batch in validation:
+                time.sleep(0.002)
+    for batch in validation:
+        time.sleep(0.002)
+''', mode=mode)
+            with self.subTest(mode):
+                self.assertEqual([loader['batches'] for loader in connection.of('loader')][-1], 40 if mode == 'phases' else None)
+                self.assertIn(len(self.steps(connection)), range(117, 121))  # The first ones show which loader trains.
+                inside = [value for value in self.steps(connection, 'validation') if value]
+                self.assertEqual(len(inside), 3)
+                self.assertGreater(min(inside), 15e6)
+                gaps = [message['between'] for message in connection.messages if message.get('between')]
+                self.assertEqual([gap['validation'] > 15e6 for gap in gaps], [True, True])
+
+    def test_two_iterables_that_a_step_takes_batches_of_are_both_followed(self):
+        output, connection = self.launch('''
+for one, other in zip(dsanalyze.watch(Batches(60, 0.004)), dsanalyze.watch(Batches(60, 0.004))):
+    step(one, 0.008)
+prepared = [one + other for one, other in zip(prepared[::2], prepared[1::2])]
+medians()
+''')
+        self.assertEqual([loader['primary'] for loader in connection.of('loader')], [True, False])
+        self.assert_medians(connection, output)
+        self.assertGreater(len(self.steps(connection)), 50)
+
+    def test_the_last_step_of_a_pass_that_is_left_ends_where_it_is_left(self):
+        for mode in ('phases', 'passive'):
+            _, connection = self.launch('''
+loader = dsanalyze.watch(Batches(40))
+for epoch in range(4):
+    for number, batch in enumerate(loader):
+        step(batch)
+        if number == 11:
+            break
+    time.sleep(0.4)
+''', mode=mode)
+            with self.subTest(mode):
+                self.assertIn(len(self.steps(connection)), (46, 47))
+                self.assertLess(max(self.steps(connection)), 400e6)
+
+    def test_batches_that_another_thread_takes_are_told(self):
+        _, connection = self.launch('''
+import queue, threading
+ready = queue.Queue(2)
+def fill():
+    for batch in dsanalyze.watch(Batches(60, 0.002)):
+        ready.put(batch)
+    ready.put(None)
+threading.Thread(target=fill).start()
+for batch in iter(ready.get, None):
+    step(batch)
+''')
+        self.assertEqual(list(connection.notes()), ['loader-in-thread'])
+
+    def test_what_a_device_still_computes_is_waited_for_at_the_end_of_a_window_alone(self):
+        _, connection = self.launch('''
+import types
+class Array:
+    waited = 0
+    def is_deleted(self):
+        return False
+    def block_until_ready(self):
+        Array.waited += 1
+        time.sleep(0.3)
+jax = types.ModuleType('jax._src.xla_bridge')
+jax._backends = {'tpu': types.SimpleNamespace(platform='tpu', live_arrays=lambda: [Array()], devices=lambda: [types.SimpleNamespace(device_kind='TPU v9')])}
+sys.modules['jax._src.xla_bridge'] = jax
+for batch in dsanalyze.watch(Batches(60)):
+    step(batch)
+print(Array.waited)
+''', run(10), run(10))
+        device, = connection.of('device')
+        self.assertEqual((device['cuda'], device['device']), (True, 'TPU v9'))
+        windows = connection.windows('full')
+        for window in windows[:2]:
+            self.assertGreater(window['compute'][-1], 300e6)
+            self.assertLess(max(window['compute'][:-1]), 300e6)
+
+
+class Guest(ScriptTest):
+    def test_nothing_but_the_interpreters_own_modules_is_imported_for_it(self):
+        text = f'''
+for batch in dsanalyze.watch(Batches()):
+    step(batch, 0)
+print(*{modules})
+'''
+        alone = subprocess.run([sys.executable, '-c', f'import sys; print(*{modules})'], capture_output=True, text=True, check=True).stdout
+        for mode in ('phases', 'passive'):
+            output, connection = self.launch(text, mode=mode)
+            self.assertTrue(connection.of('loader'))
+            self.assertEqual(set(output.split()) - set(alone.split()) - set(sys.stdlib_module_names), {'_dsanalyze_attach', 'dsanalyze'})
+
+    def test_a_script_that_does_not_ask_for_it_is_left_alone(self):
+        output, connection = self.launch(f'print(*{modules})\n', mode='passive')
+        self.assertIsNone(connection)
+        self.assertNotIn('_dsanalyze_attach', output.split())
+
+    def test_an_iterators_own_state_and_errors_are_the_scripts(self):
+        text = '''
+class Resumable:
+    def __init__(self):
+        self.at = 0
+    def __iter__(self):
+        return self
+    def __next__(self):
+        self.at += 1
+        if self.at > 30:
+            raise KeyError('no such sample')
+        return {'x': [1.0]}
+    def get_state(self):
+        return self.at
+class Made:
+    def __iter__(self):
+        return Resumable()
+passes = iter(dsanalyze.watch(Made()))
+try:
+    for batch in passes:
+        step(batch, 0)
+except KeyError as error:
+    print('caught', error, passes.get_state(), hasattr(passes, 'set_state'))
+'''
+        for mode in ('phases', 'passive'):
+            self.assertEqual(self.launch(text, mode=mode)[0], "caught 'no such sample' 31 False\n")
+
+
+class Verdicts(unittest.TestCase):
+    def assert_rate(self, record, name, expected):
+        """A busy machine makes it slower, and never faster."""
+        found = record['rates'][name]['samples_per_s']
+        self.assertLess(found, 1.05 * expected)
+        self.assertGreater(found, 0.6 * expected)
+
+    def test_numbers_of_pythons_own_that_are_prepared_when_they_are_asked_for(self):
+        record = profile(train, 'lists', 0.01, 0.01)
+        self.assert_rate(record, 'G', 8 / 0.01)
+        self.assert_rate(record, 'P', 8 / 0.01)
+        self.assertIn('prepares nothing while the training computes', record['bottleneck']['reason'])
+        self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.1)
+        self.assertLess(record['waits']['outside']['fraction'], 0.02)
+        self.assertEqual((record['loader']['name'], record['loader']['style'], record['loader']['samples_per_step']['most']), ('__main__.Batches', 'watched', 8))
+
+    def test_what_is_prepared_ahead_is_the_bottleneck_where_it_does_not_keep_up(self):
+        record = profile(train, 'ahead', 0.005, 0.02)
+        self.assertIn(record['bottleneck']['detail'], ('latency', 'prep'))
+        self.assert_rate(record, 'G', 8 / 0.005)
+        self.assert_rate(record, 'P', 8 / 0.02)
+
+    def test_arrays_that_a_step_changes_and_keys_that_it_pops_are_there_again(self):
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            self.skipTest('no NumPy')
+        record = profile(train, 'arrays', 0.008, 0.004)
+        self.assert_rate(record, 'G', 8 / 0.008)
+        self.assert_rate(record, 'P', 8 / 0.004)
+        self.assertEqual(record['loader']['samples_per_step']['most'], 8)
+
+    def test_a_real_run_gives_the_same_losses_and_is_told_what_its_steps_wait(self):
+        alone = subprocess.run([sys.executable, str(train), 'lists', '0.01', '0.01', '150', 'unwatched'], capture_output=True, text=True, check=True).stdout
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            path = pathlib.Path(folder, 'profile.json')
+            watched = subprocess.run([program, 'profile', '--passive', '-o', str(path), '--', sys.executable, str(train), 'lists', '0.01', '0.01', '150'], capture_output=True, text=True,
+                                     check=True, env=dict(os.environ, XDG_STATE_HOME=folder))
+            record = json.loads(path.read_text())
+        self.assertEqual(watched.stdout, alone)
+        self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.06)
+        self.assertEqual(record['loader']['samples_per_step'], {'least': 8, 'most': 8} | record['loader']['samples_per_step'])
+
+    def test_without_the_line_it_is_shown(self):
+        for options, status in ((('--time-budget', '12s'), 1), (('--passive',), 0)):
+            done = program_run(train, 'lists', 0, 0, 20, 'unwatched', options=options)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn('for batch in dsanalyze.watch(loader)', done.stderr)
+
+    def test_a_training_that_goes_on_without_the_line_is_shown_it_when_the_time_budget_is_over(self):
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            started = subprocess.Popen([program, 'profile', '--time-budget', '2s', '--', sys.executable, str(train), 'lists', '0.01', '0.01', 'unwatched'], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE, text=True, env=dict(os.environ, XDG_STATE_HOME=folder))
+            try:
+                said = next(line for line in started.stderr if 'no training step was seen yet' in line)
+            finally:
+                started.terminate()
+                started.communicate()
+        self.assertIn('for batch in dsanalyze.watch(loader)', said)
+
+
+if __name__ == '__main__':
+    unittest.main()
