@@ -22,7 +22,7 @@ std::string place_text(const std::string& file, int line) {
 GainRecord gain_of(const TrainingModel& model, const TrainingRates& rates, bool at_most) {
   GainRecord gain;
   gain.samples_per_s = rates.samples_per_s;
-  gain.ci95_samples_per_s = rates.ci95;
+  gain.ci95_samples_per_s = {std::max(rates.ci95.low, 0.0), rates.ci95.high};
   gain.speedup = rates.samples_per_s / rates_of(model, {}).samples_per_s;
   gain.at_most = at_most;
   gain.next = bottleneck_words(rates, model.shares_cores);

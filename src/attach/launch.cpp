@@ -101,7 +101,10 @@ class Launch {
     TreeUse use = m_tree.use();
     // What this process reads by itself, of /proc mostly, is none of the training's.
     use.requested_bytes -= std::min(use.requested_bytes, requested_by_threads("/proc/self"));
-    if (m_tracer) use.traced_bytes = m_tracer->traced_bytes();
+    if (m_tracer) {
+      use.traced_bytes = m_tracer->traced_bytes();
+      use.network_bytes = m_tracer->network_bytes();
+    }
     if (const auto trainers = m_conductor.training_processes(); trainers.size() > 1) use.branches = m_tree.branches(trainers);
     if (const CpuSample cpu = sample_cpu(m_host); cpu.busy_seconds > 0) use.machine_cpu_seconds = cpu.busy_seconds - cpu.own_seconds;
     return use;

@@ -88,6 +88,40 @@ class Ways(TracerTest):
                 self.assertEqual(len({access['opening'] for access in reads}), openings if way != 'freopen' else 1)
 
 
+class Network(TracerTest):
+    received = '''
+import os, socket, threading
+def sent(server, count):
+    with server.accept()[0] as peer: peer.sendall(b'x' * count)
+def took(connection, take):
+    total = 0
+    while True:
+        got = take(connection)
+        if not got: return total
+        total += got
+def connected(family, address, count):
+    server = socket.create_server(address, family=family) if family != socket.AF_UNIX else socket.socket(family)
+    if family == socket.AF_UNIX: server.bind(address); server.listen()
+    threading.Thread(target=sent, args=(server, count), daemon=True).start()
+    return socket.create_connection(server.getsockname()[:2]) if family != socket.AF_UNIX else local(address)
+def local(address):
+    connection = socket.socket(socket.AF_UNIX); connection.connect(address); return connection
+buffer = bytearray(7000)
+ways = [lambda c: len(c.recv(7000)), lambda c: c.recv_into(buffer), lambda c: c.recvfrom_into(buffer)[0], lambda c: len(c.recvmsg(7000)[0]), lambda c: len(os.read(c.fileno(), 7000))]
+total = sum(took(connected(socket.AF_INET, ('127.0.0.1', 0), 100_001), way) for way in ways)
+looked = connected(socket.AF_INET, ('127.0.0.1', 0), 50_000)
+looked.recv(100, socket.MSG_PEEK)
+total += took(looked, ways[0])
+took(connected(socket.AF_UNIX, 'socket', 300_000), ways[0])
+print(total, file=__import__('sys').stderr)
+'''
+
+    def test_what_comes_over_the_network_is_counted_to_the_byte_and_nothing_of_this_machine_alone(self):
+        trace = self.trace(sys.executable, '-c', 'import os; os.chdir({!r})'.format(str(self.folder)) + self.received)
+        self.assertEqual(int(self.errors.split()[-1]), 5 * 100_001 + 50_000)
+        self.assertEqual(trace['network_bytes'], 5 * 100_001 + 50_000)
+
+
 class Processes(TracerTest):
     def test_children_have_rings_of_their_own(self):
         trace, reads = self.read_in_way('fork')

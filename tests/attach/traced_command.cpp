@@ -23,6 +23,7 @@ nlohmann::ordered_json json_of(const AccessTrace& trace) {
   nlohmann::ordered_json json;
   json["file_bytes"] = trace.file_bytes;
   json["other_bytes"] = trace.other_bytes;
+  json["network_bytes"] = trace.network_bytes;
   json["lost_accesses"] = trace.lost_accesses;
   json["lost_bytes"] = trace.lost_bytes;
   json["left_out"] = trace.left_out;

@@ -1,5 +1,6 @@
 """The scripts, run with a search path that lacks things: what setup says, how it ends, and that --check changes nothing."""
 
+import ast
 import os
 import pathlib
 import shutil
@@ -39,6 +40,12 @@ class Scripts(unittest.TestCase):
             run = subprocess.run(["bash", "-n", repository.ROOT / script], capture_output=True, text=True, check=False)
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertTrue(os.access(repository.ROOT / script, os.X_OK), script)
+
+    def test_the_package_is_python_of_the_oldest_version_that_is_supported(self):
+        files = sorted((repository.ROOT / "python").rglob("*.py"))
+        self.assertGreater(len(files), 20)
+        for path in files:
+            ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, 8))
 
     def test_an_unknown_option_ends_with_2_and_the_usage(self):
         for script in ("scripts/setup", "scripts/demo", "scripts/test", "scripts/lint", "scripts/browser-test"):

@@ -64,6 +64,7 @@ struct AccessTrace {
   std::vector<TracedProcess> with_io_uring;  ///< what they read by it is not in the trace
   Bytes file_bytes = 0;                      ///< by calls, of all accesses, those beyond the limits of this list too
   Bytes other_bytes = 0;                     ///< from pipes, sockets and devices
+  Bytes network_bytes = 0;                   ///< from sockets of the Internet's protocols
   std::uint64_t lost_accesses = 0;           ///< that came faster than they were taken, or that a process that died had begun to write
   Bytes lost_bytes = 0;
   std::uint64_t left_out = 0;  ///< accesses beyond what this list may hold: the first ones are in it

@@ -179,6 +179,7 @@ void AccessTracer::count_out(const Process& process) {
   m_trace.lost_accesses += process.ring.lost_records();
   m_trace.lost_bytes += process.ring.lost_bytes();
   m_trace.other_bytes += process.ring.other_bytes();
+  m_trace.network_bytes += process.ring.network_bytes();
 }
 
 std::uint32_t AccessTracer::file_number(TracedFile& file) {
@@ -217,6 +218,12 @@ Bytes AccessTracer::traced_bytes() {
   drain_all(now);
   Bytes bytes = m_trace.file_bytes + m_trace.other_bytes;
   for (const Process& process : m_processes) bytes += process.ring.other_bytes();
+  return bytes;
+}
+
+Bytes AccessTracer::network_bytes() const {
+  Bytes bytes = m_trace.network_bytes;
+  for (const Process& process : m_processes) bytes += process.ring.network_bytes();
   return bytes;
 }
 

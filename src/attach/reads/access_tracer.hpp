@@ -36,6 +36,8 @@ class AccessTracer {
   void look(const ProcessTree& tree);
   /// Bytes that were read by calls up to now, from files and from all else, as the kernel counts them for each process (rchar).
   [[nodiscard]] Bytes traced_bytes();
+  /// Received so far by sockets of the Internet's protocols.
+  [[nodiscard]] Bytes network_bytes() const;
   /// All that came, in the order of time. Once, when the processes have ended.
   [[nodiscard]] AccessTrace take();
 

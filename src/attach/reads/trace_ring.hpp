@@ -36,10 +36,11 @@ class TraceRing {
   /// The next record; false when there is none. A record that was begun and not finished is waited for, a second at most, unless `ended`: the process
   /// writes no more. Then it is lost.
   bool next(RingRecord& record, Nanoseconds now, bool ended);
-  /// What the process and this side could not keep. `lost_bytes` and `other_bytes` are the process's word.
+  /// What the process and this side could not keep. `lost_bytes`, `other_bytes` and `network_bytes` are the process's word.
   [[nodiscard]] std::uint64_t lost_records() const;
   [[nodiscard]] Bytes lost_bytes() const;
   [[nodiscard]] Bytes other_bytes() const;
+  [[nodiscard]] Bytes network_bytes() const;
 
  private:
   explicit TraceRing(void* memory) : m_memory(memory) {}

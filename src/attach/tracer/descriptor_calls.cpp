@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -33,6 +34,12 @@ using ControlCall = int(int, int, ...);
 using SendCall = ssize_t(int, int, off64_t*, size_t);
 using CopyCall = ssize_t(int, off64_t*, int, off64_t*, size_t, unsigned);
 
+using ReceiveCall = ssize_t(int, void*, size_t, int);
+using CheckedReceiveCall = ssize_t(int, void*, size_t, size_t, int);
+using ReceiveFromCall = ssize_t(int, void*, size_t, int, sockaddr*, socklen_t*);
+using CheckedReceiveFromCall = ssize_t(int, void*, size_t, size_t, int, sockaddr*, socklen_t*);
+using ReceiveMessageCall = ssize_t(int, msghdr*, int);
+
 constinit Next<OpenCall> next_open{"open"}, next_open64{"open64"};
 constinit Next<CheckedOpenCall> next_open_2{"__open_2"}, next_open64_2{"__open64_2"};
 constinit Next<OpenAtCall> next_openat{"openat"}, next_openat64{"openat64"};
@@ -54,6 +61,12 @@ constinit Next<int(unsigned, unsigned, int)> next_close_range{"close_range"};
 constinit Next<void(int)> next_closefrom{"closefrom"};
 constinit Next<SendCall> next_sendfile{"sendfile"}, next_sendfile64{"sendfile64"};
 constinit Next<CopyCall> next_copy_file_range{"copy_file_range"}, next_splice{"splice"};
+
+constinit Next<ReceiveCall> next_recv{"recv"};
+constinit Next<CheckedReceiveCall> next_recv_chk{"__recv_chk"};
+constinit Next<ReceiveFromCall> next_recvfrom{"recvfrom"};
+constinit Next<CheckedReceiveFromCall> next_recvfrom_chk{"__recvfrom_chk"};
+constinit Next<ReceiveMessageCall> next_recvmsg{"recvmsg"};
 
 long failed_as_call(long result) {
   if (result >= 0 || result < -4095) return result;
@@ -159,27 +172,35 @@ ssize_t call_sendfile(const Next<SendCall>& next, int to, int from, off64_t* off
   return sent_from(from, call(to, from, offset, size), offset, begin);
 }
 
+/// What is only looked at is received later.
+ssize_t received_by(int descriptor, ssize_t got, int flags) {
+  if ((flags & MSG_PEEK) == 0) received(descriptor, got);
+  return got;
+}
+
 }  // namespace
 
 void find_descriptor_calls() {
-  NextSymbol* const symbols[] = {&next_open.symbol(),        &next_open64.symbol(),
-                                 &next_open_2.symbol(),      &next_open64_2.symbol(),
-                                 &next_openat.symbol(),      &next_openat64.symbol(),
-                                 &next_openat_2.symbol(),    &next_openat64_2.symbol(),
-                                 &next_creat.symbol(),       &next_creat64.symbol(),
-                                 &next_read.symbol(),        &next_read_chk.symbol(),
-                                 &next_pread.symbol(),       &next_pread64.symbol(),
-                                 &next_pread_chk.symbol(),   &next_readv.symbol(),
-                                 &next_pread64_chk.symbol(), &next_preadv.symbol(),
-                                 &next_preadv64.symbol(),    &next_preadv2.symbol(),
-                                 &next_mmap.symbol(),        &next_preadv64v2.symbol(),
-                                 &next_mmap64.symbol(),      &next_dup.symbol(),
-                                 &next_close.symbol(),       &next_dup2.symbol(),
-                                 &next_dup3.symbol(),        &next_fcntl.symbol(),
-                                 &next_fcntl64.symbol(),     &next_close_range.symbol(),
-                                 &next_closefrom.symbol(),   &next_sendfile.symbol(),
-                                 &next_sendfile64.symbol(),  &next_copy_file_range.symbol(),
-                                 &next_splice.symbol()};
+  NextSymbol* const symbols[] = {&next_open.symbol(),         &next_open64.symbol(),
+                                 &next_open_2.symbol(),       &next_open64_2.symbol(),
+                                 &next_openat.symbol(),       &next_openat64.symbol(),
+                                 &next_openat_2.symbol(),     &next_openat64_2.symbol(),
+                                 &next_creat.symbol(),        &next_creat64.symbol(),
+                                 &next_read.symbol(),         &next_read_chk.symbol(),
+                                 &next_pread.symbol(),        &next_pread64.symbol(),
+                                 &next_pread_chk.symbol(),    &next_readv.symbol(),
+                                 &next_pread64_chk.symbol(),  &next_preadv.symbol(),
+                                 &next_preadv64.symbol(),     &next_preadv2.symbol(),
+                                 &next_mmap.symbol(),         &next_preadv64v2.symbol(),
+                                 &next_mmap64.symbol(),       &next_dup.symbol(),
+                                 &next_close.symbol(),        &next_dup2.symbol(),
+                                 &next_dup3.symbol(),         &next_fcntl.symbol(),
+                                 &next_fcntl64.symbol(),      &next_close_range.symbol(),
+                                 &next_closefrom.symbol(),    &next_sendfile.symbol(),
+                                 &next_sendfile64.symbol(),   &next_copy_file_range.symbol(),
+                                 &next_splice.symbol(),       &next_recv.symbol(),
+                                 &next_recv_chk.symbol(),     &next_recvfrom.symbol(),
+                                 &next_recvfrom_chk.symbol(), &next_recvmsg.symbol()};
   for (NextSymbol* const symbol : symbols) find(*symbol);
 }
 
@@ -225,6 +246,13 @@ ssize_t traced_sendfile64(int to, int from, off64_t* offset, size_t size) DSANAL
 ssize_t traced_copy_file_range(int from, off64_t* from_offset, int to, off64_t* to_offset, size_t size, unsigned flags)
     DSANALYZE_STANDS_BEFORE("copy_file_range");
 ssize_t traced_splice(int from, off64_t* from_offset, int to, off64_t* to_offset, size_t size, unsigned flags) DSANALYZE_STANDS_BEFORE("splice");
+
+ssize_t traced_recv(int descriptor, void* buffer, size_t size, int flags) DSANALYZE_STANDS_BEFORE("recv");
+ssize_t traced_recv_chk(int descriptor, void* buffer, size_t size, size_t room, int flags) DSANALYZE_STANDS_BEFORE("__recv_chk");
+ssize_t traced_recvfrom(int descriptor, void* buffer, size_t size, int flags, sockaddr* from, socklen_t* length) DSANALYZE_STANDS_BEFORE("recvfrom");
+ssize_t traced_recvfrom_chk(int descriptor, void* buffer, size_t size, size_t room, int flags, sockaddr* from, socklen_t* length)
+    DSANALYZE_STANDS_BEFORE("__recvfrom_chk");
+ssize_t traced_recvmsg(int descriptor, msghdr* message, int flags) DSANALYZE_STANDS_BEFORE("recvmsg");
 
 // The mode is there where flags say so; fetching it from where it is not would be harmless, but not the language.
 #define DSANALYZE_MODE_BEHIND(last) \
@@ -382,5 +410,30 @@ ssize_t traced_splice(int from, off64_t* from_offset, int to, off64_t* to_offset
         tracing::raw(SYS_splice, from, tracing::word(from_offset), to, tracing::word(to_offset), static_cast<long>(size), flags));
   const uint64_t begin = tracing::time_of_call();
   return tracing::sent_from(from, call(from, from_offset, to, to_offset, size, flags), from_offset, begin);
+}
+
+ssize_t traced_recv(int descriptor, void* buffer, size_t size, int flags) {
+  auto* const call = tracing::next_recv.known();
+  if (call == nullptr)
+    return tracing::failed_as_call(tracing::raw(SYS_recvfrom, descriptor, tracing::word(buffer), static_cast<long>(size), flags, 0, 0));
+  return tracing::received_by(descriptor, call(descriptor, buffer, size, flags), flags);
+}
+ssize_t traced_recv_chk(int descriptor, void* buffer, size_t size, size_t room, int flags) {
+  return tracing::received_by(descriptor, tracing::next_recv_chk.get()(descriptor, buffer, size, room, flags), flags);
+}
+ssize_t traced_recvfrom(int descriptor, void* buffer, size_t size, int flags, sockaddr* from, socklen_t* length) {
+  auto* const call = tracing::next_recvfrom.known();
+  if (call == nullptr)
+    return tracing::failed_as_call(
+        tracing::raw(SYS_recvfrom, descriptor, tracing::word(buffer), static_cast<long>(size), flags, tracing::word(from), tracing::word(length)));
+  return tracing::received_by(descriptor, call(descriptor, buffer, size, flags, from, length), flags);
+}
+ssize_t traced_recvfrom_chk(int descriptor, void* buffer, size_t size, size_t room, int flags, sockaddr* from, socklen_t* length) {
+  return tracing::received_by(descriptor, tracing::next_recvfrom_chk.get()(descriptor, buffer, size, room, flags, from, length), flags);
+}
+ssize_t traced_recvmsg(int descriptor, msghdr* message, int flags) {
+  auto* const call = tracing::next_recvmsg.known();
+  if (call == nullptr) return tracing::failed_as_call(tracing::raw(SYS_recvmsg, descriptor, tracing::word(message), flags));
+  return tracing::received_by(descriptor, call(descriptor, message, flags), flags);
 }
 }

@@ -286,6 +286,16 @@ PathParts parts_of(int descriptor, const char* path, bool in_folder, char* buffe
   return parts;
 }
 
+constexpr uint32_t network_socket = UINT32_MAX;  ///< in place of an opening's number
+
+bool is_network_socket(int descriptor, uint32_t mode) {
+  if (!S_ISSOCK(mode)) return false;
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (raw(SYS_getsockname, descriptor, word(&address), word(&length)) != 0) return false;
+  return address.ss_family == AF_INET || address.ss_family == AF_INET6;
+}
+
 bool is_recorded(uint32_t mode) { return S_ISREG(mode) || S_ISBLK(mode); }
 
 void know(int descriptor, int process) {
@@ -294,16 +304,17 @@ void know(int descriptor, int process) {
   store(descriptors[descriptor].known_in, process);
 }
 
-/// Says what a descriptor is; 0 where it is no file, or could not be said.
+/// Says what a descriptor is; 0 where it is no file, or could not be said. Of a network socket nothing is said.
 uint32_t announce(RingHeader& ring, RecordKind kind, int descriptor, const char* path, bool in_folder) {
   struct stat facts {};
   Descriptor& entry = descriptors[descriptor];
   const int mine = load(state->process);
   if (raw(SYS_fstat, descriptor, word(&facts)) != 0) return 0;
   if (!is_recorded(facts.st_mode)) {
-    store(entry.open, 0U);
+    const uint32_t open = is_network_socket(descriptor, facts.st_mode) ? network_socket : 0;
+    store(entry.open, open);
     know(descriptor, mine);
-    return 0;
+    return open;
   }
   char buffer[most_folder_bytes];
   const uint32_t open = add(openings, 1U) + 1;
@@ -319,7 +330,7 @@ uint32_t announce(RingHeader& ring, RecordKind kind, int descriptor, const char*
 
 bool in_table(int descriptor) { return descriptor >= 0 && descriptor < most_descriptors; }
 
-/// The number of the file's opening; 0 where it is no file. `said` is false where it is not known, as it could not be said.
+/// The number of the file's opening, or network_socket; 0 where it is neither. `said` is false where it is not known, as it could not be said.
 uint32_t opening_of(RingHeader& ring, int descriptor, bool& said) {
   said = true;
   const Descriptor& entry = descriptors[descriptor];
@@ -343,7 +354,8 @@ void record(int descriptor, int64_t bytes, int64_t offset, bool here, uint64_t b
   }
   bool said = true;
   const uint32_t open = opening_of(*ring, descriptor, said);
-  if (open == 0) {
+  if (open == network_socket) add(ring->network_bytes, amount);
+  if (open == 0 || open == network_socket) {
     if (said)
       add(ring->other_bytes, amount);
     else
@@ -423,6 +435,14 @@ void read_at(int descriptor, int64_t bytes, int64_t offset, uint64_t begin, Reco
   record(descriptor, bytes, offset, false, begin, kind);
 }
 
+void received(int descriptor, int64_t bytes) {
+  if (bytes <= 0 || state == nullptr || !in_table(descriptor)) return;
+  RingHeader* const ring = ring_of_process();
+  if (ring == nullptr) return;
+  bool said = true;
+  if (opening_of(*ring, descriptor, said) == network_socket) add(ring->network_bytes, static_cast<uint64_t>(bytes));
+}
+
 void mapped(int descriptor, uint64_t offset, uint64_t bytes, uint64_t begin) {
   if (state == nullptr || bytes == 0 || !in_table(descriptor)) return;
   RingHeader* const ring = ring_of_process();
@@ -430,7 +450,8 @@ void mapped(int descriptor, uint64_t offset, uint64_t bytes, uint64_t begin) {
   bool said = true;
   const uint32_t open = opening_of(*ring, descriptor, said);
   const uint64_t pages = (bytes + mapped_page - 1) / mapped_page;
-  if (open != 0 && !write_record(*ring, RecordKind::mapped, open, offset, static_cast<uint32_t>(pages > UINT32_MAX ? UINT32_MAX : pages), begin))
+  if (open != 0 && open != network_socket &&
+      !write_record(*ring, RecordKind::mapped, open, offset, static_cast<uint32_t>(pages > UINT32_MAX ? UINT32_MAX : pages), begin))
     lose(ring, 0);
 }
 

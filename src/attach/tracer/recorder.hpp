@@ -29,6 +29,9 @@ void closing_from(unsigned first, unsigned last);
 /// A read of `bytes` that just ended where the descriptor's position now is, or began at `offset`.
 void read_here(int descriptor, int64_t bytes, uint64_t begin, RecordKind kind = RecordKind::read);
 void read_at(int descriptor, int64_t bytes, int64_t offset, uint64_t begin, RecordKind kind = RecordKind::positioned);
+/// What recv() or its like returned: it counts where the descriptor is a socket of the Internet's protocols, and the kernel's count of reads has none
+/// of it.
+void received(int descriptor, int64_t bytes);
 void mapped(int descriptor, uint64_t offset, uint64_t bytes, uint64_t begin);
 /// The kernel's position in the file; -1 where the descriptor is none that is recorded.
 int64_t position_of(int descriptor);

@@ -9,7 +9,7 @@
 namespace dsanalyze::tracing {
 
 constexpr char ring_magic[8] = {'d', 's', 'a', 't', 'r', 'i', 'n', 'g'};
-constexpr uint32_t ring_version = 1;
+constexpr uint32_t ring_version = 2;
 constexpr uint32_t ring_slots = 1U << 16U;
 constexpr size_t ring_header_bytes = 4096;
 
@@ -61,7 +61,8 @@ struct RingHeader {
   alignas(64) uint64_t tail;  ///< slots that the launcher has taken
   alignas(64) uint64_t lost_records;
   uint64_t lost_bytes;
-  uint64_t other_bytes;  ///< read from pipes, sockets and devices
+  uint64_t other_bytes;    ///< read from pipes, sockets and devices
+  uint64_t network_bytes;  ///< received from sockets of the Internet's protocols, by read calls and by recv and its relatives
 };
 static_assert(sizeof(RingHeader) <= ring_header_bytes);
 

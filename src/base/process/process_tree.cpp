@@ -95,6 +95,9 @@ TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to) {
   if (use.storage_bytes && from.storage_bytes && to.storage_bytes)
     later.storage_bytes = *use.storage_bytes + (*to.storage_bytes - *from.storage_bytes);
   later.traced_bytes.reset();
+  later.network_bytes.reset();
+  if (use.network_bytes && from.network_bytes && to.network_bytes)
+    later.network_bytes = *use.network_bytes + (*to.network_bytes - *from.network_bytes);
   if (use.traced_bytes && from.traced_bytes && to.traced_bytes) later.traced_bytes = *use.traced_bytes + (*to.traced_bytes - *from.traced_bytes);
   later.branches = use.branches;
   for (auto& [key, branch] : later.branches) {

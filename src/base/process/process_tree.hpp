@@ -26,6 +26,7 @@ struct TreeUse {
   Bytes requested_bytes = 0;               ///< by read calls, of whatever they read
   std::optional<Bytes> storage_bytes = 0;  ///< that had to come from storage, pages that are mapped too; absent where the kernel does not count them
   std::optional<Bytes> traced_bytes{};     ///< of `requested_bytes`, those that a tracer saw; absent without one
+  std::optional<Bytes> network_bytes{};    ///< received by sockets of the Internet's protocols; the same
   std::size_t processes = 0;
   std::optional<double>
       machine_cpu_seconds{};  ///< of all programs on the cores that this process may use, but for its own; absent where not asked for

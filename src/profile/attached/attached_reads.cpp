@@ -136,6 +136,9 @@ void find_unseen(const AccessTrace& trace, const PhaseMeasurement& full, Profile
     seen = *full.after->traced_bytes - std::min(*full.before->traced_bytes, *full.after->traced_bytes);
     if (asked > 0) reads.seen_fraction = static_cast<double>(seen) / static_cast<double>(asked);
   }
+  if (full.before && full.after && full.before->network_bytes && full.after->network_bytes &&
+      *full.after->network_bytes > *full.before->network_bytes)
+    reads.network_bytes = *full.after->network_bytes - *full.before->network_bytes;
   const bool gap = reads.seen_fraction && *reads.seen_fraction < least_seen && asked - seen >= worth_naming;
   if (gap) {
     std::string cause = trace.untraced.empty() ? "" : fmt::format(" Not traced: {}.", untraced_text(trace));

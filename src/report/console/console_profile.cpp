@@ -317,6 +317,9 @@ std::string reads_text(const ReadsRecord& reads) {
   if (reads.mapped_files > 0)
     text += fmt::format("{}{} {} of {} {} memory-mapped", text.empty() ? "" : "; ", format_number(static_cast<double>(reads.mapped_files)),
                         reads.mapped_files == 1 ? "file" : "files", format_bytes(reads.mapped_bytes), reads.mapped_files == 1 ? "is" : "are");
+  if (reads.network_bytes && reads.seconds > 0)
+    text += fmt::format("{}{} over the network", text.empty() ? "" : "; ",
+                        format_bytes_per_second(static_cast<double>(*reads.network_bytes) / reads.seconds));
   return text;
 }
 
@@ -442,7 +445,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
   for (const std::string& line : wrap(verdict(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
   if (result.waits) text += labelled("step", step_text(*result.waits), width);
   if (result.waits && result.waits->between_epochs) text += labelled("between", "epochs: " + between_text(*result.waits->between_epochs), width);
-  if (result.reads && result.reads->files > 0) text += labelled("reads", reads_text(*result.reads), width);
+  if (result.reads && (result.reads->files > 0 || result.reads->network_bytes)) text += labelled("reads", reads_text(*result.reads), width);
   if (result.waits) text += ranks_table(*result.waits, width);
   const auto rate = [&](const std::string& label, const RateRecord& record, const std::string& letter, const std::string& rest) {
     text += labelled(label, fmt::format("{} samples/s [{}]{}", format_rate(record.samples_per_s, record.ci95_samples_per_s), letter, rest), width);
