@@ -63,7 +63,7 @@ struct LaunchedTraining {
   std::optional<std::filesystem::space_info>
       shared_memory{};                  ///< where workers hand batches over, when it had the least room; of phases, in the phase full
   bool finished = false;                ///< phases: all of them were gone through, whether or not they have steps
-  bool heard = false;                   ///< some process of the command loaded the hook and PyTorch
+  bool heard = false;                   ///< some process of the command loaded the hook, and PyTorch or what the script watches
   OutputsUndone outputs;                ///< phases
   std::optional<AccessTrace> accesses;  ///< of all that the command read, where it was traced
   std::string failure;                  ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty

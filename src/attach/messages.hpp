@@ -17,7 +17,7 @@ namespace dsanalyze {
 /// What the hook in a training process (python/dsanalyze/_attach) sends, one JSON object a line, and what it is answered. docs/attach.md is the
 /// contract between the two. Instants are CLOCK_MONOTONIC's.
 
-/// A process has imported PyTorch's data loader.
+/// A process has imported PyTorch's data loader, or has started a pass over what the script watches.
 struct HelloMessage {
   int pid = 0;
   int rank = 0;
