@@ -2,11 +2,11 @@
 
 usage: mutants.py BUILD FOLDER [--layers LIST] [--count N] [--seed N] [--again] [--list]
 
-BUILD is a configured and built folder (`meson setup build/test -Dtests=enabled`); it is only read. FOLDER keeps what this makes: objects, the mutated source, and `results.json`. A run that was cut off goes on
-where it was. The sources of the product are never touched.
+BUILD is a configured and built folder (`meson setup build/test -Dtests=enabled`); it is only read. FOLDER keeps what this makes of each layer: the mutated source, its program, and `results.json`. A run that was
+cut off goes on where it was. The sources of the product are never touched.
 
-A mutant differs from the source by one operator, one constant, one condition or one statement. Only its source is compiled, in front of the other objects of its layer, and only the layer's test program is run:
-first the tests of like names, then the others. A mutant is killed when the tests fail, end by a signal, or take several times as long. A survivor is a missing test, or a change that makes no difference; the latter are
+A mutant differs from the source by one operator, one constant, one condition or one statement. Only its source is compiled and linked in front of the libraries, and only the layer's test program is run: first
+the tests of like names, then the others, and for layers whose tests run the program dsanalyze those of like names. A mutant is killed when the tests fail, end by a signal, or take several times as long. A survivor is a missing test, or a change that makes no difference; the latter are
 listed in equivalent_mutants.txt with the reason and are not drawn.
 
 --count is per layer. --again runs the survivors of earlier runs once more. --list prints survivors only.
@@ -39,6 +39,7 @@ UNSEEN = re.compile(r"\s*(#|static_assert|namespace|using|template|struct|class|
 TOO_LONG = 4  # times what the tests take unchanged
 START_SECONDS = 20
 EQUIVALENT = pathlib.Path(__file__).with_name("equivalent_mutants.txt")
+QUICKLY = ("--abort-after=1", "--no-colors")
 KILLED = ("failed", "crashed", "too long")
 
 Mutant = collections.namedtuple("Mutant", "layer file line was now occurrence")
@@ -94,6 +95,11 @@ def equivalents(text):
     return found
 
 
+def alike(source, test):
+    """Whether their names have a word in common."""
+    return bool(set(source.split("_")) & set(test.split("_")) - {"test"})
+
+
 class Build:
     """What a built folder knows: how each source is compiled, how each test program is linked and run."""
 
@@ -119,11 +125,11 @@ class Build:
         for option, values in (("-MD", 0), ("-MQ", 1), ("-MF", 1), ("-o", 1), ("-c", 1)):
             at = arguments.index(option)
             del arguments[at:at + values + 1]
-        return [one for one in arguments if not re.fullmatch(r"-O\d|-Werror", one)] + ["-O0", "-w", "-D_GLIBCXX_ASSERTIONS", "-iquote", str(source.parent)]
+        return [one for one in arguments if not re.fullmatch(r"-O\d|-Werror", one)] + ["-O0", "-w", "-D_GLIBCXX_ASSERTIONS", "-UFMT_HEADER_ONLY", "-iquote", str(source.parent)]
 
 
 class Layer:
-    """A layer's objects without a change, its test program, and how long its tests take."""
+    """A layer's sources, its test program, and how long its tests take."""
 
     def __init__(self, name, build, folder):
         self.name, self.build, self.folder = name, build, folder / name
@@ -132,11 +138,12 @@ class Layer:
         self.sources = sorted(source for source, (output, _) in build.compiled.items() if library in output and source.is_relative_to(repository.ROOT) and source.suffix == ".cpp")
         self.test_names = [path.stem for path in repository.files(".cpp", under=repository.ROOT / "tests" / name) if path.stem.endswith("_test")]
         self.link = build.link_command(f"tests/{name}/{name}_test")
-        self.environment = {**os.environ, **build.tests[name]["env"]}
-        self.objects = {}
+        self.environment = build.tests[name]["env"]
+        # Tests in Python that run the program dsanalyze, which is linked with the changed source for them.
+        self.scripts = [test for test in build.tests.values() if len(test["cmd"]) > 1 and "DSANALYZE" in test["env"] and pathlib.Path(os.path.normpath(test["cmd"][1])).parent.name == name]
         self.usual = None
 
-    def precompiled(self):
+    def precompile(self):
         """A header of what the layer includes of other libraries, compiled once."""
         includes = sorted({line for path in (*self.sources, *repository.files(".hpp", under=self.sources[0].parent)) for line in re.findall(r"^#include <[\w/]+(?:\.hpp)?>|^#include <fmt/\w+\.h>", path.read_text(), re.M)})
         header = self.folder / "others.hpp"
@@ -144,66 +151,51 @@ class Layer:
         if not (self.folder / "others.hpp.gch").exists() or header.read_text() != text:
             header.write_text(text)
             subprocess.run([*self.build.compile_command(self.sources[0]), "-x", "c++-header", "-o", self.folder / "others.hpp.gch", header], cwd=self.build.folder, capture_output=True, check=False)
-        return header
 
     def compile(self, source, text, output):
         place = output.with_suffix(".cpp")
         place.write_text(text)
         command = [*self.build.compile_command(source), "-include", self.folder / "others.hpp", "-o", output, "-c", place]
-        return subprocess.run(command, cwd=self.build.folder, capture_output=True, check=False, timeout=300).returncode == 0
+        return subprocess.run(command, cwd=self.build.folder, capture_output=True, check=False).returncode == 0
 
     def prepare(self):
-        """Compiles what is older than its source, and times the tests."""
-        self.precompiled()
-        for source in self.sources:
-            output = self.folder / f"{source.relative_to(repository.ROOT).with_suffix('').as_posix().replace('/', '-')}.o"
-            self.objects[source] = output
-            if self.is_old(source, output) and not self.compile(source, source.read_text(), output):
-                sys.exit(f"{source}: it does not compile")
-        program = self.linked(self.objects.values(), "unchanged")
-        self.usual = self.time_of(program)
-
-    def time_of(self, program):
-        """How long the tests take without a change, in seconds; they are run where the test program is newer than the last time."""
+        """How long the tests take without a change; they are run where the test program is newer than the last time."""
+        self.precompile()
         kept = self.folder / "usual.json"
-        tests = self.build.folder / "tests" / self.name / f"{self.name}_test"
-        if kept.exists() and kept.stat().st_mtime > tests.stat().st_mtime:
-            return json.loads(kept.read_text())
+        program = self.build.folder / "tests" / self.name / f"{self.name}_test"
+        if kept.exists() and kept.stat().st_mtime > program.stat().st_mtime:
+            self.usual = json.loads(kept.read_text())
+            return
         started = time.monotonic()
-        result, by = self.run(program, (), 600)
+        result, by = self.run([program, *QUICKLY], self.environment, 600)
         if result != "survived":
             sys.exit(f"{self.name}: its tests fail without a change: {by}")
-        kept.write_text(json.dumps(time.monotonic() - started))
-        return time.monotonic() - started
+        self.usual = time.monotonic() - started
+        kept.write_text(json.dumps(self.usual))
 
-    def is_old(self, source, output):
-        return not output.exists() or any(file.stat().st_mtime > output.stat().st_mtime for file in (source, *repository.files(".hpp", under=source.parent)))
-
-    def linked(self, objects, name):
-        program = self.folder / name
-        command = [argument for argument in self.link if not argument.endswith(f"libdsanalyze_{self.name}.a")]
+    def linked(self, link, changed, name):
+        """A program with the changed source's functions in front of the library's own: these are built to be replaced (-fPIC), so that each call finds the changed ones."""
+        program = str(self.folder / name)
+        command = list(link)
         command[command.index("-o") + 1] = program
-        at = next(place for place, argument in enumerate(command) if str(argument).startswith("-Wl,"))
-        done = subprocess.run([*command[:at], *objects, "-fuse-ld=gold", *command[at:]], cwd=self.build.folder, capture_output=True, text=True, check=False)
+        at = next(place for place, argument in enumerate(command) if argument.startswith("-Wl,"))
+        done = subprocess.run([*command[:at], changed, "-fuse-ld=gold", "-Wl,-z,muldefs", *command[at:]], cwd=self.build.folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            return None
+            sys.exit(f"{name} of {self.name} cannot be linked; is {self.build.folder} built? {done.stderr[-300:]}")
         return program
 
     def parts(self, source):
-        """Which tests are run, one part after the other: those of like names first."""
-        words = set(source.stem.split("_")) if source else set()
-        related = [test for test in self.test_names if words & set(test[:-len("_test")].split("_"))]
-        if not related or len(related) == len(self.test_names):
-            return [()]
-        return [(f"-sf={','.join(f'*/{test}.cpp' for test in related)}",), (f"-sfe={','.join(f'*/{test}.cpp' for test in related)}",)]
+        """The arguments of the test program, one run after the other: tests of like names first."""
+        like = [f"*/{test}.cpp" for test in self.test_names if alike(source.stem, test)]
+        return [(f"-sf={','.join(like)}",), (f"-sfe={','.join(like)}",)] if like and len(like) < len(self.test_names) else [()]
 
-    def run(self, program, part, limit):
-        """(result, the test case that failed)"""
+    def run(self, command, environment, limit):
+        """(result, the test that failed)"""
         scratch = self.folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
-        process = subprocess.Popen([program, "--abort-after=1", "--no-colors", *part], cwd=self.build.folder, env={**self.environment, "TMPDIR": str(scratch)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                   errors="replace", start_new_session=True)
+        process = subprocess.Popen(command, cwd=self.build.folder, env={**os.environ, **environment, "TMPDIR": str(scratch)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                   start_new_session=True)
         try:
             output, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -212,7 +204,7 @@ class Layer:
             return "too long", f"{limit:.0f} s"
         if process.returncode == 0:
             return "survived", ""
-        cases = re.findall(r"^TEST CASE:\s+(.*)", output, re.M)
+        cases = re.findall(r"^(?:TEST CASE:|FAIL:|ERROR:)\s+(.*)", output, re.M)
         crashed = process.returncode < 0 or "FATAL ERROR: test case CRASHED" in output
         return "crashed" if crashed else "failed", cases[-1] if cases else output[-100:]
 
@@ -221,19 +213,18 @@ class Layer:
         lines = source.read_text().splitlines()
         lines[mutant.line] = mutant.now
         changed = self.folder / "mutated.o"
-        try:
-            if not self.compile(source, "\n".join(lines) + "\n", changed):
-                return "does not compile", ""
-        except subprocess.TimeoutExpired:
+        if not self.compile(source, "\n".join(lines) + "\n", changed):
             return "does not compile", ""
-        program = self.linked([changed if one == source else output for one, output in self.objects.items()], "mutated")
-        if program is None:
-            return "does not compile", ""
+        program = self.linked(self.link, changed, "mutated")
+        result, by = "survived", ""
         for part in self.parts(source):
-            result, by = self.run(program, part, TOO_LONG * self.usual + START_SECONDS)
-            if result != "survived":
-                return result, by
-        return "survived", ""
+            if result == "survived":
+                result, by = self.run([program, *QUICKLY, *part], self.environment, TOO_LONG * self.usual + START_SECONDS)
+        for test in self.scripts:
+            if result == "survived" and alike(source.stem, pathlib.Path(test["cmd"][1]).stem):
+                environment = {**test["env"], "DSANALYZE": self.linked(self.build.link_command("dsanalyze"), changed, "dsanalyze")}
+                result, by = self.run([*test["cmd"], "--failfast"], environment, test["timeout"])
+        return result, by
 
 
 def drawn(layer, seed):
@@ -269,13 +260,13 @@ def main():
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--list", action="store_true")
     arguments = parser.parse_args()
-    results = arguments.folder / "results.json"
-    known = json.loads(results.read_text()) if results.exists() else {}
     without_difference = equivalents(EQUIVALENT.read_text())
     build = Build(arguments.build)
     rows = []
     for name in arguments.layers.split(","):
         layer = Layer(name, build, arguments.folder.resolve())
+        results = layer.folder / "results.json"
+        known = json.loads(results.read_text()) if results.exists() else {}
         of_layer = 0
         for mutant in drawn(layer, arguments.seed):
             if of_layer == arguments.count:
