@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "child_process.hpp"
 #include "temporary_folder.hpp"
+#include "texts.hpp"
 
 using namespace dsanalyze;
 using testing::in_child;
@@ -150,6 +151,12 @@ TEST_CASE("a missing folder, a folder as target and a name of nothing are said p
   CHECK(failure(missing) == "cannot write " + missing + ": the folder " + (folder.path() / "no").native() + " does not exist; make it first");
   CHECK(failure(folder.path()) == "cannot write " + folder.path().native() + ": it is a folder; name a file in it");
   CHECK(failure("") == "cannot write \"\": it does not name a file");
+}
+
+TEST_CASE("where a filesystem has no unnamed files a named one is tried, and its error is the one that is told") {
+  const std::string told = failure("/sys/nothing");
+  CHECK(told.starts_with("cannot write /sys/nothing: "));
+  CHECK_FALSE(testing::says(told, "not supported"));
 }
 
 TEST_CASE("a write that runs out of space leaves the old file and nothing else") {

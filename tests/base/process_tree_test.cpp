@@ -127,3 +127,15 @@ TEST_CASE("what cleans up after others has the time to do so once they have ende
   CHECK(end_descendants(0.1).empty());
   CHECK(std::filesystem::exists(cleaned));
 }
+
+TEST_CASE("what cleans up after others, and does not end by itself in five seconds, is ended" * doctest::skip(testing::fork_may_hang)) {
+  REQUIRE(adopt_orphans());
+  const TemporaryFolder folder;
+  folder.write("multiprocessing.resource_tracker", "");
+  const pid_t cleaner = spawn_command({"tail", "-f", (folder.path() / "multiprocessing.resource_tracker").native()}, {}, {});
+  REQUIRE(within_seconds(10, [&] { return cleans_up_after_others(cleaner); }));
+  const auto begun = std::chrono::steady_clock::now();
+  CHECK(end_descendants(0.1).empty());
+  CHECK(std::chrono::steady_clock::now() - begun >= std::chrono::seconds(5));
+  CHECK(::kill(cleaner, 0) != 0);
+}

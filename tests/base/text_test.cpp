@@ -64,6 +64,22 @@ TEST_CASE("control characters and bytes that are no UTF-8 are shown by their num
   CHECK(printable("\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80") == "\\xc0\\xaf\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80");
 }
 
+TEST_CASE("the first and the last character of each length of UTF-8 is shown, and what lies beside it is none") {
+  // Unicode, table 3-7. Surrogates, overlong forms and what is beyond U+10FFFF are no characters.
+  for (const std::string shown : {" ", "~", "\xc2\xa0", "\xdf\xbf", "\xe0\xa0\x80", "\xec\xbf\xbf", "\xed\x80\x80", "\xed\x9f\xbf", "\xee\x80\x80",
+                                  "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf3\xbf\xbf\xbf", "\xf4\x8f\xbf\xbf"}) {
+    CAPTURE(shown);
+    CHECK(printable(shown) == shown);
+    CHECK(printable("a" + shown + "b") == "a" + shown + "b");
+  }
+  for (const std::string hidden : {"\x1f", "\x7f", "\x80", "\xbf", "\xc1\xbf", "\xc2\x80", "\xc2\x9f", "\xc2\xc0", "\xe0\x9f\xbf", "\xed\xa0\x80",
+                                   "\xef\xbf", "\xef\xbf\x7f", "\xf0\x8f\xbf\xbf", "\xf0\x90\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"}) {
+    CAPTURE(hidden);
+    CHECK(printable(hidden).starts_with("\\x"));
+    CHECK(printable(hidden + "b").ends_with("b"));
+  }
+}
+
 TEST_CASE("lines keep their ends, and everything else that a terminal would obey is shown") {
   CHECK(printable_lines("a\nb\x1b[2J\n") == "a\nb\\x1b[2J\n");
   CHECK(printable_lines("").empty());
@@ -82,4 +98,12 @@ TEST_CASE("a line ends neither between a number and its unit nor inside of a num
   CHECK(wrap("aaaaaaaaaa12345", 12) == Lines{"aaaaaaaaaa", "12345"});
   CHECK(wrap("123456789", 4) == Lines{"1234", "5678", "9"});
   CHECK(wrap("abcdefghij", 4) == Lines{"abcd", "efgh", "ij"});
+}
+
+TEST_CASE("a paragraph stands beside its lead, and goes on below where there is no room beside it") {
+  CHECK(paragraph("- ", "one two three", 9) == "- one two\n  three\n");
+  CHECK(paragraph("- ", "", 9) == "-\n");
+  CHECK(paragraph("lead: ", "abc", 7) == "lead: a\n      b\n      c\n");
+  CHECK(paragraph("lead: ", "abc", 6) == paragraph("lead: ", "abc", 7));
+  CHECK(paragraph("lead: ", "abc", 2) == paragraph("lead: ", "abc", 7));
 }

@@ -1,4 +1,4 @@
-// libnvidia-ml.so.1 as the doctor opens it, for one GPU. $FAKE_NVML: "init=9,width=8,heat=1,errors=2,pid=77".
+// libnvidia-ml.so.1 as the doctor opens it, for one GPU. $FAKE_NVML: "init=9,count=3,width=8,heat=1,errors=2,mig=1,pid=77,hides-memory=1".
 
 #include <cstdlib>
 #include <cstring>
@@ -28,7 +28,7 @@ EXPORT int nvmlInit_v2() {
 EXPORT int nvmlShutdown() { return --started < 0 ? 1 : 0; }
 EXPORT int nvmlDeviceGetCount_v2(unsigned* count) {
   *count = 1;
-  return 0;
+  return static_cast<int>(setting("count", 0));
 }
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned, void** device) {
   *device = &started;
@@ -67,7 +67,13 @@ EXPORT int nvmlDeviceGetTotalEccErrors(void*, int, int, unsigned long long* valu
   *value = static_cast<unsigned long long>(setting("errors", 0));
   return 0;
 }
-EXPORT int nvmlDeviceGetMigMode(void*, unsigned*, unsigned*) { return 3; }  // not supported
+EXPORT int nvmlDeviceGetMigMode(void*, unsigned* now, unsigned* later) {
+  constexpr int not_supported = 3;
+  const double mode = setting("mig", -1);
+  if (mode < 0) return not_supported;
+  *now = *later = static_cast<unsigned>(mode);
+  return 0;
+}
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void* processes) {
   const auto pid = static_cast<unsigned>(setting("pid", 0));
   *count = pid > 0 ? 1 : 0;
@@ -75,7 +81,7 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void*
     unsigned pid;
     unsigned long long memory;
     unsigned instance, compute_instance;
-  } const process{pid, 1ULL << 30, 0, 0};
+  } const process{pid, setting("hides-memory", 0) > 0 ? ~0ULL : 1ULL << 30, 0, 0};
   if (pid > 0) std::memcpy(processes, &process, sizeof process);
   return 0;
 }

@@ -101,6 +101,13 @@ TEST_CASE("memory errors, other processes and instances are told; this process i
   CHECK(machine.status("gpu-sharing") == warning);
   CHECK(says(machine.check("gpu-sharing"), "PID 1234 with 2 GiB"));
   gpu.processes.clear();
+  for (unsigned pid = 1001; pid <= 1004; ++pid) gpu.processes.push_back({pid, 0});
+  CHECK(says(machine.check("gpu-sharing"), "PID 1001, PID 1002, PID 1003, PID 1004"));
+  CHECK_FALSE(says(machine.check("gpu-sharing"), "more"));
+  gpu.processes.push_back({1005, 0});
+  gpu.processes.push_back({1006, 0});
+  CHECK(says(machine.check("gpu-sharing"), "PID 1003, PID 1004, 2 more"));
+  gpu.processes.clear();
   gpu.divided = true;
   CHECK(machine.status("gpu-sharing") == note);
 }

@@ -216,6 +216,24 @@ TEST_CASE("that one side came first is told of the sessions in which both ran") 
   CHECK_FALSE(told({1, 3}));
 }
 
+TEST_CASE("runs of sessions that only one side has are left out, and counted, where the others are compared within sessions") {
+  SimulatedMachine machine(8, {.each = 0.005});
+  std::vector<GateRun> baseline, current;
+  for (int i = 0; i < 6; ++i) {
+    baseline.push_back(machine.run({}));
+    current.push_back(machine.run({}));
+  }
+  CHECK_FALSE(has_finding(compare_results(baseline, current, {}), "runs-left-out"));
+  machine.next_session();
+  baseline.push_back(machine.run({}));
+  baseline.push_back(machine.run({}));
+  const GateResult result = compare_results(baseline, current, {});
+  CHECK(result.unit == GateUnit::run);
+  const auto found = std::ranges::find(result.findings, "runs-left-out", &Finding::code);
+  REQUIRE(found != result.findings.end());
+  CHECK(found->message.starts_with("2 runs of sessions in which only one side ran"));
+}
+
 TEST_CASE("a run that is left out decides nothing by not being trusted, a run that is used does") {
   SimulatedMachine machine(17, {.each = 0.005});
   auto baseline = machine.runs({}, 6);

@@ -2,33 +2,18 @@
 
 #include <doctest/doctest.h>
 
-#include <future>
 #include <mutex>
 #include <set>
 #include <thread>
 
-#include "../transport/ranks_fixture.hpp"
 #include "base/error.hpp"
+#include "teams.hpp"
 
 namespace dsanalyze {
 namespace {
 
-using Teams = std::vector<std::unique_ptr<RankTeam>>;
-
-Teams teams_of(std::uint32_t world) {
-  std::vector<Listener> listeners(world);
-  std::vector<std::string> addresses;
-  for (const Listener& listener : listeners) addresses.push_back(listener.address());
-  std::vector<std::future<std::unique_ptr<Ranks>>> joining;
-  for (std::uint32_t rank = 0; rank < world; ++rank) {
-    joining.push_back(std::async(std::launch::async, [rank, world, addresses, &listener = listeners[rank]] {
-      return join_ranks(std::move(listener), test::facts_of(rank, world), addresses, system_timing());
-    }));
-  }
-  Teams teams;
-  for (auto& ranks : joining) teams.push_back(std::make_unique<RankTeam>(ranks.get()));
-  return teams;
-}
+using test::Teams;
+using test::teams_of;
 
 RankTeam::Patience patient() { return {test::patience_seconds, {}, system_timing()}; }
 

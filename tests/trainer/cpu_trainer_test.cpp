@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -282,6 +283,14 @@ TEST_CASE("a trainer with a step that runs, or is half gathered, ends cleanly") 
   half.slices = 2;
   REQUIRE(gathered->submit(half).ok());
   CHECK(gathered->wants_batch());
+}
+
+TEST_CASE("accelerators that have no step to run use no core") {
+  ToyBatches toys(DType::float32, Layout::nchw, 8);
+  const auto trainer = make_cpu_trainer(toy_options(toys, Precision::float32, 4), system_timing());
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  CHECK(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC < 0.1);
 }
 
 TEST_CASE("options that make no network are refused") {
