@@ -19,6 +19,8 @@ struct Loader::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  /// An error is found out while the threads that were started still have their stacks: only then does it show that memory is short.
+  void start();
   void stop();
   /// Runs a thread's body; what it throws ends the run, after `last`.
   template <typename Body, typename Last>
@@ -37,12 +39,20 @@ struct Loader::State {
 Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
     : flow(std::move(given_parts), given_options), feeder(flow), reaper(flow), workers(flow), delivered_state(flow.options.start) {
   try {
+    start();
+  } catch (const std::exception&) {
+    flow.feeding_ended.store(true);
+    stop();
+    throw;
+  }
+}
+
+void Loader::State::start() {
+  try {
     for (std::uint32_t i = 0; i < flow.options.workers; ++i) threads.emplace_back([this] { guarded(workers, [] {}); });
     threads.emplace_back([this] { guarded(reaper, [this] { flow.ready.close(); }); });
     threads.emplace_back([this] { guarded(feeder, [this] { flow.feeding_ended.store(true); }); });
   } catch (const std::exception& error) {
-    flow.feeding_ended.store(true);
-    stop();
     throw_no_thread(error, fmt::format("{} loader threads", flow.options.workers + 2), "pass fewer --workers");
   }
 }

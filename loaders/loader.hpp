@@ -23,6 +23,7 @@
 #include "loaders/prep/prep.hpp"
 #include "loaders/staging/staging.hpp"
 #include "sampler.hpp"
+#include "slot_pool.hpp"
 
 namespace dsanalyze {
 
@@ -35,8 +36,9 @@ struct LoaderOptions {
   SamplerState start;                  ///< of this dataset; one that state() gave is refused with another, or in mid-epoch with another batch size
   std::uint64_t epochs = 0;            ///< stop after so many (0: go on until stopped)
   OnError on_error = OnError::skip;
-  StorageCost storage_cost;      ///< what ranks samples for a cost-aware cache
-  double error_budget = 0.001;   ///< share of the samples drawn (and more than 10 of them) that may fail
+  StorageCost storage_cost;     ///< what ranks samples for a cost-aware cache
+  double error_budget = 0.001;  ///< share of the samples drawn (and more than 10 of them) that may fail
+  SlotPages slot_pages = SlotPages::before_use;
   std::vector<int> worker_cpus;  ///< pin workers to these; empty: leave it to the system
 };
 

@@ -19,7 +19,7 @@ LoaderOptions bound_options(LoaderOptions options, const DatasetIndex& index) {
 
 std::optional<SlotPool> own_slots(const Loader::Parts& parts, const LoaderOptions& options, const TensorShape& tensor) {
   if (parts.staging != nullptr) return std::nullopt;
-  return std::optional<SlotPool>(std::in_place, options.prefetch_batches + options.held_batches, tensor, parts.timing);
+  return std::optional<SlotPool>(std::in_place, options.prefetch_batches + options.held_batches, tensor, parts.timing, options.slot_pages);
 }
 
 std::uint32_t next_generation() {

@@ -150,7 +150,8 @@ bool LoaderWorkers::prepare(const LoaderWork& item, Prep& prep, std::vector<std:
   Status status = item.status;
   if (status.ok() && encoded.empty()) status = corrupt(Corruption::empty);
   if (status.ok() && !(*m_flow.parts.index)[item.sample].has_label()) status = corrupt(Corruption::label);
-  if (status.ok()) status = prep.prepare({encoded, item.sample, m_flow.assembly.generation(item.entry), item.ready, output, spent});
+  SampleRoom* const room = m_flow.pool ? &m_flow.pool->room(m_flow.assembly.draw(item.entry).token.slot) : nullptr;
+  if (status.ok()) status = prep.prepare({encoded, item.sample, m_flow.assembly.generation(item.entry), item.ready, output, room, spent});
   if (!status.ok()) {
     counter.add_failure();
     m_flow.assembly.mark_failed(item.entry, item.position);

@@ -46,6 +46,8 @@ TensorShape unwritten_tensor() { return TensorShape::images(DType::uint8, Layout
 std::unique_ptr<PrepFactory> make_real_prep(const LoadInputs& inputs) {
   const ProfileSettings& settings = inputs.settings;
   const std::optional<ArrayDescription>& array = inputs.index->facts().array;
+  if (inputs.form == SampleForm::encoded) return make_encoded_prep();
+  if (inputs.form == SampleForm::decoded) return make_decoding_prep();
   return array ? make_array_prep(*array)
                : make_image_prep({inputs.image_prep, settings.dtype, settings.layout, settings.seed, inputs.crop, inputs.resize});
 }
@@ -127,6 +129,7 @@ std::unique_ptr<Loader> Pipeline::make_loader(const Use& use) {
   options.epochs = use.epochs;
   options.on_error = settings.on_error;
   options.error_budget = settings.error_budget;
+  options.slot_pages = m_spec.slot_pages;
   options.worker_cpus = m_spec.worker_cpus;
   const auto& allowed = m_inputs.host.cpus_allowed;
   if (use.cores && *use.cores <= static_cast<int>(allowed.size())) options.worker_cpus.assign(allowed.begin(), allowed.begin() + *use.cores);

@@ -23,6 +23,7 @@ struct LoadInputs {
   ImagePrep image_prep;                       ///< of the workload
   CropRule crop = CropRule::random_resized;   ///< with `resize`: as ImagePrepOptions
   int resize = 0;
+  SampleForm form = SampleForm::prepared;  ///< of real prep of images
   HostFacts host;
 };
 
@@ -45,6 +46,7 @@ class Pipeline {
     int workers = 1;
     std::vector<int> worker_cpus;
     FetchWay way;
+    SlotPages slot_pages = SlotPages::before_use;
     StorageCost storage_cost;  ///< with least_priority: of cost-aware admission
     float least_priority = 0;
     std::shared_ptr<ServerScope> server{};  ///< whose cache and devices are used, with others; empty: this pipeline's own server

@@ -18,9 +18,10 @@ SlotLayout::SlotLayout(const TensorShape& batch_tensor) {
   bytes = round_up(labels_at + batch * sizeof(std::uint32_t), slot_alignment);
 }
 
-SlotPool::SlotPool(std::uint32_t slots, const TensorShape& batch_tensor, Timing timing)
+SlotPool::SlotPool(std::uint32_t slots, const TensorShape& batch_tensor, Timing timing, SlotPages pages)
     : m_layout(batch_tensor), m_memory(required("batch slots", m_layout.bytes * slots)), m_generations(slots), m_free(slots, timing) {
-  m_memory.populate();  // or the first batches would pay for it, and a short run treat it as the pace of prep
+  for (std::uint32_t slot = 0; slot < slots; ++slot) m_rooms.emplace_back(m_sample_memory);
+  if (pages == SlotPages::before_use) m_memory.populate();  // or a short run would treat it as the pace of prep
   std::vector<std::uint32_t> all(slots);
   std::iota(all.begin(), all.end(), 0U);
   m_free.push(all, timing.clock->after(1));
@@ -37,6 +38,7 @@ Status SlotPool::release(ReleaseToken token) {
   if (token.slot >= m_generations.size() || token.generation % 2 == 0) return {StatusCode::corrupt, 0};
   std::uint64_t expected = token.generation;
   if (!m_generations[token.slot].compare_exchange_strong(expected, token.generation + 1, std::memory_order_acq_rel)) return {StatusCode::corrupt, 0};
+  m_rooms[token.slot].clear();
   m_free.push({&token.slot, 1}, Deadline{0});
   return {};
 }

@@ -110,11 +110,15 @@ dsa_status dsa_attach(const dsa_options* options, dsa_client** client);
 
 /// The type of an element, as DLPack has it (DLDataType).
 typedef struct dsa_dtype {
-  uint8_t code;  ///< DSA_UINT, DSA_FLOAT
+  uint8_t code;  ///< DSA_UINT, DSA_FLOAT, DSA_SAMPLE
   uint8_t bits;
   uint16_t lanes;  ///< 1
 } dsa_dtype;
-enum { DSA_UINT = 1, DSA_FLOAT = 2 };
+enum {
+  DSA_UINT = 1,
+  DSA_FLOAT = 2,
+  DSA_SAMPLE = 3  ///< each element is a dsa_sample: of loaders whose samples are of different sizes
+};
 enum { DSA_MAX_DIMENSIONS = 8 };
 enum {
   DSA_PRODUCERS_JOBS = 0,        ///< every job makes its share of the batches
@@ -165,6 +169,14 @@ typedef struct dsa_batch {
   int64_t shape[DSA_MAX_DIMENSIONS];
   int64_t strides[DSA_MAX_DIMENSIONS];  ///< in elements
 } dsa_batch;
+/// A sample that is of a size of its own: the bytes of its file or, with a height and a width, its pixels (rows of three bytes each: red, green,
+/// blue). Valid as the batch is.
+typedef struct dsa_sample {
+  const void* data;
+  uint64_t bytes;
+  uint32_t height;  ///< in pixels; 0 of bytes of a file
+  uint32_t width;
+} dsa_sample;
 #define DSA_BATCH_INIT                                                                        \
   {                                                                                           \
     (uint32_t)sizeof(dsa_batch), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, {0, 0, 0}, 0, {0}, { 0 } \
@@ -217,6 +229,8 @@ typedef struct dsa_loader dsa_loader;
 ///               image_key and label_key
 ///   cache_size  "35%" of the dataset, or "20GiB"; without it samples are in the kernel's page cache alone, as with cache "page"
 ///   prep        crop {size, scale, ratio}, flip_probability, mean, deviation, as "prep" of a workload's file has them
+///   samples     "prepared" if it is left out; "decoded" for whole images in their own sizes, or "encoded" for files as they are: elements of a
+///               batch are dsa_sample then, and prep, crop and resize are not asked; dtype must be "uint8"
 ///   crop        "random_resized", or "centre": the shorter side becomes `resize` pixels (crop.size if it is left out), and the middle is used
 ///   rank, world this process's part of each global mini-batch of world x batch_size samples; 0 and 1 if left out
 ///   held        batches that may be held at once, 1 to 64; 1 if left out

@@ -17,10 +17,10 @@ class ThreadEngine final : public DeskEngine {
   ThreadEngine(std::shared_ptr<const DatasetIndex> index, const FetchOptions& options, Timing timing)
       : DeskEngine(std::move(index), options, timing), m_timing(timing), m_reader(m_access, timing) {
     try {
-      for (int i = 0; i < options.concurrency; ++i) m_threads.emplace_back([this] { work(); });
-    } catch (const std::exception& error) {
+      start(options.concurrency);
+    } catch (const std::exception&) {
       close();
-      throw_no_thread(error, fmt::format("{} reading threads", options.concurrency), "pass a smaller --io-depth");
+      throw;
     }
   }
 
@@ -35,6 +35,15 @@ class ThreadEngine final : public DeskEngine {
   }
 
  private:
+  /// An error is found out while the threads that were started still have their stacks: only then does it show that memory is short.
+  void start(int threads) {
+    try {
+      for (int i = 0; i < threads; ++i) m_threads.emplace_back([this] { work(); });
+    } catch (const std::exception& error) {
+      throw_no_thread(error, fmt::format("{} reading threads", threads), "pass a smaller --io-depth");
+    }
+  }
+
   void close() {
     m_desk.close();
     m_pacing.notify(*m_timing.waiter, 1 << 20);

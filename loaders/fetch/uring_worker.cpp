@@ -204,10 +204,10 @@ class UringEngine final : public DeskEngine {
       throw Error(fmt::format("io_uring cannot be used: {}. Pass --io pread to read with threads", error.what()));
     }
     try {
-      for (const auto& worker : m_workers) m_threads.emplace_back([ring = worker.get()] { ring->run(); });
-    } catch (const std::exception& error) {
+      start();
+    } catch (const std::exception&) {
       close();
-      throw_no_thread(error, fmt::format("{} threads for io_uring", rings), "pass --io pread to read with others");
+      throw;
     }
   }
 
@@ -228,6 +228,15 @@ class UringEngine final : public DeskEngine {
   }
 
  private:
+  /// As of ThreadEngine.
+  void start() {
+    try {
+      for (const auto& worker : m_workers) m_threads.emplace_back([ring = worker.get()] { ring->run(); });
+    } catch (const std::exception& error) {
+      throw_no_thread(error, fmt::format("{} threads for io_uring", m_workers.size()), "pass --io pread to read with others");
+    }
+  }
+
   void close() {
     m_desk.close();
     for (const auto& worker : m_workers) worker->wake_always();

@@ -17,6 +17,8 @@
 
 namespace dsanalyze {
 
+class SampleRoom;
+
 /// One sample to prepare into its place of a batch slot.
 struct PrepTask {
   std::span<const std::byte> encoded;
@@ -24,6 +26,7 @@ struct PrepTask {
   std::uint64_t generation = 0;       ///< prep generation: alone, the epoch
   Nanoseconds ready = 0;              ///< when its bytes were there (emulated prep starts no earlier)
   std::span<std::byte> output;        ///< exactly Prep::output_bytes()
+  SampleRoom* room = nullptr;         ///< where a sample of a size of its own goes, which `output` then points to as a PreparedSample
   std::span<Nanoseconds> spent = {};  ///< what each operator took is added here, as operator_times() counts it; empty: not wanted
 };
 
@@ -81,6 +84,19 @@ std::unique_ptr<PrepFactory> make_image_prep(const ImagePrepOptions& options);
 /// where there are more than three; any other type becomes its bytes, uint8 [N, sample_bytes]. A sample of another length is corrupt. Operator: copy.
 /// Throws UsageError for big-endian numbers, for what is no number (objects, text, records), and for a shape that does not make sample_bytes.
 std::unique_ptr<PrepFactory> make_array_prep(const ArrayDescription& array);
+
+/// What a batch has of each sample.
+enum class SampleForm : std::uint8_t {
+  prepared,  ///< a tensor, of the same shape for all
+  decoded,   ///< its pixels, as many as it has
+  encoded    ///< its bytes, as they are stored
+};
+constexpr std::array<const char*, 3> names_of(SampleForm /*type*/) { return {"prepared", "decoded", "encoded"}; }
+/// Decodes whole images, in their own sizes, to rows of pixels of three bytes (red, green, blue): a PreparedSample each. What is decoded, and what
+/// is not, is as of make_image_prep(). Operator: decode. Errors of prepare() beside those: io with ENOMEM.
+std::unique_ptr<PrepFactory> make_decoding_prep();
+/// Copies the bytes of each sample: a PreparedSample each. Operator: copy. Errors of prepare(): io with ENOMEM.
+std::unique_ptr<PrepFactory> make_encoded_prep();
 /// Writes nothing, takes no time; the slots keep the shape that `tensor_like` gives.
 std::unique_ptr<PrepFactory> make_null_prep(const TensorShape& tensor_like);
 /// Waits `seconds_per_sample` on the first free of the server's virtual cores instead of working; `cores` is shared by all who prep on that server.

@@ -6,7 +6,7 @@ import pathlib
 import re
 
 OK, TIMEOUT, END, BUSY, INVALID, NO_GROUP, REFUSED, LOST, EXPELLED, FAILED, NO_MEMORY, FORKED = range(12)
-FLOAT = 2
+FLOAT, SAMPLE = 2, 3
 soname = 'libdsanalyze.so.0'
 most_dimensions = 8
 
@@ -30,6 +30,10 @@ class Batch(ctypes.Structure):
     _fields_ = [('struct_size', ctypes.c_uint32), ('count', ctypes.c_uint32), ('failed', ctypes.c_uint32), ('last_of_epoch', ctypes.c_uint32), ('epoch', ctypes.c_uint64),
                 ('index', ctypes.c_uint64), ('token', ctypes.c_uint64), ('samples', ctypes.c_void_p), ('ids', ctypes.c_void_p), ('labels', ctypes.c_void_p), ('dtype', DType),
                 ('ndim', ctypes.c_int32), ('shape', ctypes.c_int64 * most_dimensions), ('strides', ctypes.c_int64 * most_dimensions)]
+
+
+class Sample(ctypes.Structure):
+    _fields_ = [('data', ctypes.c_void_p), ('bytes', ctypes.c_uint64), ('height', ctypes.c_uint32), ('width', ctypes.c_uint32)]
 
 
 class Options(ctypes.Structure):
@@ -79,6 +83,11 @@ _functions = {
 _loaded = None
 
 
+def path():
+    """Where the library was found, as the system's loader has it."""
+    return library()._name
+
+
 def library():
     """The library, loaded once. Raises ImportError that says where it was looked for."""
     global _loaded
@@ -108,9 +117,14 @@ def last_error():
     return library().dsa_last_error().decode(errors='replace')
 
 
+def as_arguments(text):
+    """A message in which options of the command line are named as arguments are."""
+    return re.sub(r'--([a-z][a-z-]*)', lambda option: option[1].replace('-', '_'), text)
+
+
 def error_of(status):
-    """The exception for a status that is not OK. Options of the command line are arguments here."""
-    text = re.sub(r'--([a-z][a-z-]*)', lambda option: option[1].replace('-', '_'), last_error())
+    """The exception for a status that is not OK."""
+    text = as_arguments(last_error())
     if status == INVALID:
         return ValueError(text)
     if status == NO_MEMORY:

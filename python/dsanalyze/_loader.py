@@ -10,14 +10,13 @@ from typing import Any, Callable, Iterator, Optional
 
 from . import _library
 from ._library import LoaderError, sized
-from ._prep import Prep, options_of
-from ._sources import Own, Shared, log, rank_and_world, whole
+from ._prep import Prep, form_of, options_of
+from ._sources import Own, Shared, group_variable, log, one_of, rank_and_world, whole
 from ._tensors import makers_of
 
 look_ms = 100  # A call of the library is not longer, so that Ctrl-C comes through.
 lent_at_once = 2  # The batch that the script has, and the one before it, whose names it still holds.
 state_version = 1
-group_variable = 'DSANALYZE_GROUP'
 most_epochs = 1 << 62
 _ending = []  # Holds something once the interpreter ends: before loaders are closed then, as what was registered last comes first.
 weakref.finalize(log, bool)
@@ -48,16 +47,18 @@ class _Loan:
             self._tokens.discard(token)
 
 
+# More than any sample has, of which an array uses a part: a type of ctypes for each size would take longer to make than the array.
+_Window = ctypes.c_ubyte * (1 << 40)
+
+
+class _Owner:
+    """What the arrays of a batch have in common: its end is the end of the last of them."""
+
+
 def _buffer_of(batch):
     """A batch's samples where they lie, and how many bytes they are."""
     size = math.prod(batch.shape[at] for at in range(batch.ndim)) * (batch.dtype.bits // 8)
     return (ctypes.c_ubyte * max(size, 1)).from_address(batch.samples), size
-
-
-def _one_of(name, value, choices):
-    if value not in choices:
-        raise ValueError(f'{name}: found {value!r}, expected one of {", ".join(repr(each) for each in choices)}')
-    return value
 
 
 def _classes_of(folder):
@@ -78,40 +79,41 @@ class Loader:
 
     Each pass is one epoch: each sample once, in an order and with crops that follow from `seed` and the epoch's number alone. `images` has the shape
     (N, C, H, W) for layout "nchw", (N, H, W, C) for "nhwc"; `labels` has N whole numbers, the classes in order of their folders' names (`classes`). They
-    are torch tensors where torch is installed, else NumPy arrays, else memoryviews; all but memoryviews give DLPack. They are read in place and may be
+    are torch tensors where torch is installed, else NumPy arrays, else arrays of ctypes, which memoryview() reads; all support DLPack. They are read in place and may be
     written to: the memory goes back to the loader when the last of them is gone. A script that keeps more than two batches is given copies.
 
     dataset: a folder of class folders with images, tar shards (a folder or "train-{0000..0146}.tar"), or .npy arrays. batch_size: samples of a batch of this
-    process. prep: RandomResizedCrop, HorizontalFlip, Resize, CenterCrop, Normalize, one or a sequence; None: the usual training transform of ImageNet. dtype:
-    "float32" or "uint8". cache_size: memory for encoded samples, "35%" of the dataset or "20GiB"; each sample stays once it is in (MinIO [CoorDL]); None:
+    process. prep: RandomResizedCrop, HorizontalFlip, Resize, CenterCrop, Normalize, one or a sequence; Decoded or Encoded for samples of sizes of their own; None: the usual training transform of ImageNet. dtype:
+    "float32" or "uint8"; None: uint8 for Decoded and Encoded, else float32. cache_size: memory for encoded samples, "35%" of the dataset or "20GiB"; each sample stays once it is in (MinIO [CoorDL]); None:
     the kernel's page cache alone. workers: threads that prepare; None: one a core. shuffle: False for the order of the files. seed: of order and crops.
     drop_last: leaves out an epoch's shorter last batch. rank and world_size: this process's part of each global batch; None: as torchrun, srun or mpirun
     say. transform: a Python function that is called with a finished batch, (images, labels), and whose result is the batch. with_ids: a batch is (images,
     labels, ids), the samples' numbers in the dataset. pin_memory: copies each batch to pinned memory of PyTorch's where CUDA is; None: there. on_error: "skip"
-    (a sample that cannot be read or decoded is left out), "substitute" or "fail". index: a file that `dsanalyze dataset index` made. share: False to load alone
-    in a job that `dsanalyze share` started; None: with its group, whose dataset and prep are the command's. copy: True for batches in memory of their own;
+    (a sample that cannot be read or decoded is left out), "substitute" or "fail". index: a file that `dsanalyze dataset index` made. share: None: with the group
+    that `dsanalyze share` or dsanalyze.share() started, whose dataset and prep are then the group's, else alone; the address of a group; False: alone. copy: True for batches in memory of their own;
     False, with shared prep, for batches that are read where all jobs read them, and must not be written to; None: copies with shared prep.
 
     Raises FileNotFoundError, ValueError (arguments), MemoryError, LoaderError (a RuntimeError: more samples failed than may). A child of fork() cannot use its
     parent's loader. Threads: one at a time takes batches; tensors may be given up in any.
     """
 
-    def __init__(self, dataset: 'os.PathLike | str', batch_size: int = 256, *, prep: Prep = None, dtype: Optional[str] = None, layout: str = 'nchw',
+    def __init__(self, dataset: 'os.PathLike[str] | str', batch_size: int = 256, *, prep: Prep = None, dtype: Optional[str] = None, layout: str = 'nchw',
                  cache_size: 'str | int | None' = None, workers: Optional[int] = None, shuffle: bool = True, seed: Optional[int] = None, drop_last: bool = False,
                  rank: Optional[int] = None, world_size: Optional[int] = None, transform: Optional[Callable[..., Any]] = None, with_ids: bool = False,
-                 output: Optional[str] = None, pin_memory: Optional[bool] = None, on_error: str = 'skip', index: 'os.PathLike | str | None' = None,
-                 share: Optional[bool] = None, copy: Optional[bool] = None):
+                 output: Optional[str] = None, pin_memory: Optional[bool] = None, on_error: str = 'skip', index: 'os.PathLike[str] | str | None' = None,
+                 share: 'bool | str | None' = None, copy: Optional[bool] = None):
         self._process = os.getpid()
         self._makers = makers_of(output, pin_memory is not False)
         self._transform = transform
         self._with_ids = with_ids
         self._drop_last = drop_last
-        self._shared = share is not False and group_variable in os.environ
+        address = share if isinstance(share, str) else None
+        self._shared = address is not None or (share is not False and group_variable in os.environ)
         self._rank, self._world = (0, 1) if self._shared else rank_and_world(rank, world_size)
         dataset = os.fsdecode(dataset)
         batch_size = whole('batch_size', batch_size, 1)
         if self._shared:
-            self._source = Shared(batch_size)
+            self._source = Shared(batch_size, address)
         else:
             self._source = Own(self._options(dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index))
         self._finalizer = weakref.finalize(self, self._source.close)
@@ -149,9 +151,11 @@ class Loader:
                 path.encode()
             except UnicodeEncodeError:
                 raise ValueError(f'{name}: the path {path!r} is not UTF-8') from None
-        dtype = 'float32' if dtype is None else _one_of('dtype', dtype, ('float32', 'uint8'))
-        settings = {'dataset': dataset, 'batch_size': batch_size, 'dtype': dtype, 'layout': _one_of('layout', layout, ('nchw', 'nhwc')),
-                    'seed': 1 if seed is None else whole('seed', seed, 0), 'on_error': _one_of('on_error', on_error, ('skip', 'substitute', 'fail')),
+        if dtype is None:
+            dtype = 'float32' if form_of(prep) is None else 'uint8'
+        dtype = one_of('dtype', dtype, ('float32', 'uint8'))
+        settings = {'dataset': dataset, 'batch_size': batch_size, 'dtype': dtype, 'layout': one_of('layout', layout, ('nchw', 'nhwc')),
+                    'seed': 1 if seed is None else whole('seed', seed, 0), 'on_error': one_of('on_error', on_error, ('skip', 'substitute', 'fail')),
                     'cache': 'page' if cache_size is None else 'minio'}
         if workers is not None:
             settings['workers'] = whole('workers', workers, 1)
@@ -168,6 +172,8 @@ class Loader:
 
     def _element_of(self, terms, report):
         """The type of an element as NumPy writes it, and the shape of a sample."""
+        if terms.dtype.code == _library.SAMPLE:
+            return 'u1', None
         array = report.get('array')
         if array is None:
             return ('f4' if terms.dtype.code == _library.FLOAT else 'u1'), [terms.shape[at] for at in range(1, terms.ndim)]
@@ -183,6 +189,8 @@ class Loader:
             raise ValueError(f'dtype: found {dtype!r}, and the group that `dsanalyze share` started prepares {found}')
         if seed is not None and seed != terms.seed:
             raise ValueError(f'seed: found {seed}, and the group that `dsanalyze share` started has {terms.seed}')
+        if form_of(prep) is not None:
+            raise ValueError(f'prep: found {prep!r}, and samples of a group are all of one size ({terms.prep.decode(errors="replace")}); share=False loads alone')
         log.info('shared prep: %s', terms.prep.decode(errors='replace'))
         if prep is not None:
             log.warning('prep is that of the group: %s', terms.prep.decode(errors='replace'))
@@ -311,12 +319,25 @@ class Loader:
     def _made(self, batch, copy):
         """The batch as the script gets it, and the buffer that its samples lie in; nothing where there are none."""
         makers = self._makers
-        buffer, size = _buffer_of(batch)
-        samples = makers.samples(buffer, size, self._element, [batch.count, *self._sample_shape], copy)
+        if self._sample_shape is None:
+            samples, buffer, size = self._made_of_own_sizes(batch, copy)
+        else:
+            buffer, size = _buffer_of(batch)
+            samples = makers.samples(buffer, size, self._element, [batch.count, *self._sample_shape], copy)
         made = (samples, makers.numbers(batch.labels, batch.count))
         if self._with_ids:
             made += (makers.numbers(batch.ids, batch.count),)
         return made, buffer if size else None
+
+    def _made_of_own_sizes(self, batch, copy):
+        """A list of arrays, which have an owner in common while they are read in place, and how many they are."""
+        owner, made = _Owner(), []
+        for sample in (_library.Sample * batch.count).from_address(batch.samples) if batch.count else ():
+            window = _Window.from_address(sample.data)
+            window.owner = owner
+            shape = [sample.height, sample.width, 3] if sample.height else [sample.bytes]
+            made.append(self._makers.samples(window, sample.bytes, self._element, shape, copy))
+        return made, owner, len(made)
 
     def state_dict(self) -> dict:
         """Where it goes on after the batches given so far, as plain values: for load_state_dict() of a loader of the same dataset, seed and batch size."""

@@ -73,14 +73,39 @@ class Normalize(_Step):
         super().__init__(mean=_numbers('mean', mean, 3), std=_numbers('std', std, 3))
 
 
+class Decoded(_Step):
+    """Whole images, each of its own size: a batch's images are a list of arrays of uint8 with the shape (height, width, 3), whatever `layout` is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class Encoded(_Step):
+    """Files as they are stored: a batch's images are a list of arrays of uint8, each with a file's bytes. Nothing is decoded or checked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
 Prep = Union[_Step, Sequence[_Step], None]
 _orders = ((RandomResizedCrop,), (RandomResizedCrop, HorizontalFlip), (Resize, CenterCrop), (CenterCrop,))
 
 
+def form_of(prep: Prep) -> Optional[str]:
+    """How dsa_loader_open() names samples that have sizes of their own; nothing for prep that makes them alike."""
+    steps = prep if isinstance(prep, (list, tuple)) else [prep]
+    return {Decoded: 'decoded', Encoded: 'encoded'}.get(type(steps[0])) if len(steps) == 1 else None
+
+
 def options_of(prep: Prep, dtype: str) -> dict:
-    """As dsa_loader_open() has it: the keys prep, crop and resize. Raises TypeError and ValueError for steps that are none or do not follow one another."""
+    """As dsa_loader_open() has it: the keys prep, crop and resize, or samples. Raises TypeError and ValueError for steps that are none or do not follow one another."""
     if prep is None:
         prep = (RandomResizedCrop(), HorizontalFlip(), Normalize()) if dtype == 'float32' else (RandomResizedCrop(), HorizontalFlip())
+    form = form_of(prep)
+    if form is not None:
+        if dtype != 'uint8':
+            raise ValueError(f'dtype: found {dtype!r}, and samples that are {form} are of uint8')
+        return {'samples': form}
     steps = list(prep) if isinstance(prep, (list, tuple)) else [prep]
     for step in steps:
         if not isinstance(step, _Step):
@@ -89,7 +114,7 @@ def options_of(prep: Prep, dtype: str) -> dict:
     kinds = tuple(type(step) for step in steps)
     if kinds not in _orders:
         expected = '; '.join(' then '.join(kind.__name__ for kind in order) for order in _orders)
-        raise ValueError(f'prep: found {" then ".join(kind.__name__ for kind in kinds) or "no crop"}, expected one of: {expected}; a Normalize may come last')
+        raise ValueError(f'prep: found {" then ".join(kind.__name__ for kind in kinds) or "no crop"}, expected one of: {expected}; a Normalize may come last; Decoded and Encoded stand alone')
     if normalise is not None and dtype != 'float32':
         raise ValueError(f'prep: Normalize gives float32, and dtype is {dtype}')
     by_kind = {type(step): step for step in steps}

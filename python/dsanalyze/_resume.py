@@ -1,6 +1,7 @@
 """A proof that a loader's saved state loses and repeats no sample."""
 import collections
 import copy
+import ctypes
 import hashlib
 import inspect
 import itertools
@@ -69,7 +70,8 @@ def _rows(leaf):
     """What a column of a batch has for each sample; nothing where it is no column."""
     if isinstance(leaf, (str, bytes)) or not hasattr(leaf, '__len__') or not getattr(leaf, 'shape', True):
         return None
-    if isinstance(leaf, memoryview):
+    if isinstance(leaf, (memoryview, ctypes.Array)):
+        leaf = memoryview(leaf)
         count = leaf.shape[0]
         whole = leaf.tobytes()
         return [whole[at * (len(whole) // count):(at + 1) * (len(whole) // count)] for at in range(count)] if count else []

@@ -11,6 +11,7 @@ from ._library import LoaderError, library, require_ok, sized
 
 log = logging.getLogger('dsanalyze')
 attach_seconds = 600
+group_variable = 'DSANALYZE_GROUP'
 # Of torchrun, srun and mpirun. A script of sbatch has SLURM's numbers, too, and is no step, which srun starts.
 _ranks = (('RANK', 'WORLD_SIZE', 'WORLD_SIZE'), ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_STEP_ID'),
           ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_SIZE'), ('PMI_RANK', 'PMI_SIZE', 'PMI_SIZE'))
@@ -24,6 +25,12 @@ def whole(name, value, least, below=1 << 63):
     if number is None or not least <= number < below:
         raise ValueError(f'{name}: found {value!r}, expected a whole number of {least} or more')
     return number
+
+
+def one_of(name, value, choices):
+    if value not in choices:
+        raise ValueError(f'{name}: found {value!r}, expected one of {", ".join(repr(each) for each in choices)}')
+    return value
 
 
 def rank_and_world(rank, world_size):
@@ -91,15 +98,16 @@ class Own(_Source):
 
 
 class Shared(_Source):
-    """A job of the group that `dsanalyze share` has started."""
+    """A job of a group that `dsanalyze share` has started, at this address or, without one, where the environment says."""
 
     prefix = 'dsa_'
     closing = 'detach'
 
-    def __init__(self, batch_size):
+    def __init__(self, batch_size, address):
         super().__init__()
         options = sized(_library.Options)
         options.batch_size = batch_size
+        options.address = None if address is None else os.fsencode(address)
         until = time.monotonic() + attach_seconds
         while True:
             status = self._function('attach')(ctypes.byref(options), ctypes.byref(self.handle))

@@ -1,7 +1,9 @@
-"""What a batch is for a script: torch tensors, NumPy arrays, or memoryviews of the memory that the library wrote."""
+"""What a batch is for a script: torch tensors, NumPy arrays, or arrays of ctypes in the memory that the library wrote."""
 import ctypes
 import importlib.util
 import sys
+
+from . import _dlpack
 
 
 class Torch:
@@ -61,22 +63,19 @@ class NumPy:
 
 
 class Buffers:
-    """Batches as memoryviews, where there is neither."""
+    """Batches as arrays of ctypes, where there is neither."""
 
     copies = False
-    _formats = {'f4': 'f', 'f8': 'd', 'u1': 'B', 'i1': 'b', 'u2': 'H', 'i2': 'h', 'u4': 'I', 'i4': 'i', 'u8': 'Q', 'i8': 'q', 'b1': '?'}
 
     def has(self, element):
-        return element in self._formats
+        return _dlpack.has(element)
 
     def samples(self, buffer, size, element, shape, copy):
-        view = memoryview(buffer).cast('B')[:size]
-        if copy:
-            view = memoryview(bytearray(view))
-        return view.cast(self._formats[element], shape) if size else view
+        kind = _dlpack.array_type(element, tuple(shape))
+        return kind.from_buffer_copy(buffer) if copy else kind.from_buffer(buffer)
 
     def numbers(self, address, count):
-        return list((ctypes.c_uint32 * count).from_address(address))
+        return _dlpack.array_type('i8', (count,))(*(ctypes.c_uint32 * count).from_address(address)) if count else _dlpack.array_type('i8', (0,))()
 
 
 def makers_of(output, pin):

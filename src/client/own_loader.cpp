@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <stop_token>
@@ -14,6 +15,7 @@
 #include "core/partition/assignment.hpp"
 #include "described_batch.hpp"
 #include "loaders/dataset/dataset.hpp"
+#include "loaders/sample_room.hpp"
 #include "loaders/slot_pool.hpp"
 #include "share/load_plan.hpp"
 
@@ -23,6 +25,9 @@ namespace {
 constexpr int most_held = 64;
 constexpr int most_ranks_of_loader = 65'536;
 constexpr double seconds_for_sizes = 1e9;  // a training wants all samples, however long it takes to ask for their sizes
+
+static_assert(sizeof(dsa_sample) == sizeof(PreparedSample) && offsetof(dsa_sample, width) == offsetof(PreparedSample, width) &&
+              offsetof(dsa_sample, bytes) == offsetof(PreparedSample, bytes) && offsetof(dsa_sample, height) == offsetof(PreparedSample, height));
 
 /// The parts of a job whose ranks ask one another for nothing: consecutive ones, whose sizes differ by at most one.
 class PlainShare final : public RankShare {
@@ -70,6 +75,7 @@ LoaderRequest loader_request_from_json(std::string_view text) {
   LoaderRequest request;
   request.settings = settings_from_json(root.raw("settings").dump(), "options: settings");
   if (root.has("prep")) request.image_prep = image_prep_from_json(root.raw("prep").dump(), "options: prep");
+  if (root.has("samples")) request.form = root.named<SampleForm>("samples");
   if (root.has("crop")) request.crop = root.named<CropRule>("crop");
   if (const auto resize = root.optional_integer("resize", 1, 65'535)) request.resize = static_cast<int>(*resize);
   if (const auto cache_size = root.optional_text("cache_size")) request.settings.cache_size = parse_byte_amount(*cache_size);
@@ -85,6 +91,8 @@ LoaderRequest loader_request_from_json(std::string_view text) {
   if (settings.dataset.empty()) throw UsageError("options: settings: dataset: found none, expected the path of a dataset");
   if (settings.storage != Seam::real || settings.prep != Seam::real || settings.jobs > 1 || settings.world > 1)
     throw UsageError("options: settings: a loader of a program's own emulates nothing, and is one job's on one server");
+  if (request.form != SampleForm::prepared && settings.dtype != DType::uint8)
+    throw UsageError(fmt::format("options: settings: dtype: samples that are {} are bytes: expected \"uint8\"", enum_name(request.form)));
   if (request.world > 1 && order_spec(settings).kind == OrderKind::shards)
     throw UsageError("options: settings: order: several ranks take their parts of one order; of shards, give each rank a dataset of its own");
   return request;
@@ -104,10 +112,13 @@ OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid(
   FindingList findings;
   m_inputs.index = open_whole(request, findings);
   m_findings = findings.take();
+  if (request.form != SampleForm::prepared && m_inputs.index->facts().array)
+    throw UsageError("options: samples: the dataset is of arrays, which come as they are; leave \"samples\" out");
   m_inputs.settings = settings;
   m_inputs.image_prep = request.image_prep;
   m_inputs.crop = request.crop;
   m_inputs.resize = request.resize;
+  m_inputs.form = request.form;
   m_prep = prep_text(m_inputs);
   if (m_world > 1) m_share = std::make_unique<PlainShare>(m_rank, m_world);
   Pipeline::Spec spec;
@@ -118,6 +129,7 @@ OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid(
   spec.workers = settings.workers;
   spec.way = {settings.io == IoEngine::uring ? IoEngine::uring : IoEngine::pread, settings.read_mode};
   spec.share = m_share.get();
+  spec.slot_pages = SlotPages::as_written;
   const SignalsBlocked blocked;
   m_pipeline = std::make_unique<Pipeline>(m_inputs, spec, timing);
   begin(place(0, 0));
@@ -168,8 +180,17 @@ void OwnLoader::describe(dsa_terms& terms) const {
   const TensorShape tensor = slot_tensor(m_inputs, settings.batch_size);
   terms.slot_bytes = SlotLayout(tensor).bytes;
   describe_tensor(tensor, terms);
+  describe_form(terms);
   terms.dataset_digest = m_inputs.index->facts().digest.c_str();
   terms.prep = m_prep.c_str();
+}
+
+template <typename Described>
+void OwnLoader::describe_form(Described& described_as) const {
+  if (m_inputs.form == SampleForm::prepared) return;
+  described_as.dtype = {DSA_SAMPLE, 8 * sizeof(dsa_sample), 1};
+  described_as.ndim = 1;
+  described_as.strides[0] = 1;
 }
 
 Answer OwnLoader::next(dsa_batch& batch, Deadline deadline) {
@@ -225,6 +246,7 @@ void OwnLoader::hold(const std::shared_ptr<Loader>& loader, const Batch& batch, 
   if (batch.epoch != m_epoch) m_next_index = 0;
   m_epoch = batch.epoch;
   describe_batch(batch, loader->memory(batch), given);
+  describe_form(given);
   given.index = m_next_index++;
   given.token = ++m_last_token;
   m_held[given.token] = {loader, batch.token};

@@ -21,6 +21,7 @@ struct LoaderRequest {
   ImagePrep image_prep;
   CropRule crop = CropRule::random_resized;
   int resize = 0;  ///< of the centre rule, as ImagePrepOptions
+  SampleForm form = SampleForm::prepared;
   std::filesystem::path index_file;
   int rank = 0;
   int world = 1;
@@ -73,6 +74,9 @@ class OwnLoader {
   [[nodiscard]] std::uint64_t global_batch() const;
   Answer failed(const Loader& loader, Status status);
   void hold(const std::shared_ptr<Loader>& loader, const Batch& batch, dsa_batch& given);
+  /// Describes the elements of batches of the loader's form of samples.
+  template <typename Described>
+  void describe_form(Described& described_as) const;
 
   const pid_t m_process;
   Timing m_timing;

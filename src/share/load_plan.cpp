@@ -69,6 +69,8 @@ std::string prep_text(const LoadInputs& inputs) {
   if (settings.prep == Seam::null) return "none";
   if (settings.prep == Seam::emulated) return fmt::format("emulated, {} samples/s a core", settings.prep_rate_per_core);
   if (inputs.index->facts().array) return "arrays as they are";
+  if (inputs.form == SampleForm::encoded) return "files as they are";
+  if (inputs.form == SampleForm::decoded) return "images decoded in their own sizes, uint8, HWC";
   const ImagePrep& prep = inputs.image_prep;
   if (inputs.crop == CropRule::centre)
     return fmt::format("image {0} x {0}, the middle of {1}, {2}{3}", prep.crop_size, inputs.resize == 0 ? prep.crop_size : inputs.resize,

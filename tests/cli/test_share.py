@@ -155,6 +155,21 @@ class Jobs(ShareTest):
         self.assertIn("the last job left", errors)
         self.nothing_is_left()
 
+    def test_a_group_ends_with_the_pipe_of_the_program_that_started_it_once_no_job_is_left(self):
+        alone = self.share(*EMULATED, "--jobs", 2, "--end-with-stdin", stdin=subprocess.PIPE)
+        self.assertIsNone(alone.poll())
+        alone.stdin.close()
+        self.assertEqual(alone.wait(timeout=60), 0)
+        coordinator = self.share(*EMULATED, "--jobs", 1, "--end-with-stdin", stdin=subprocess.PIPE)
+        job = self.start(MINIMAL_C)
+        self.assertIn("epoch 0", "".join(iter_until(job.stdout, "epoch 0")))
+        coordinator.stdin.close()
+        self.assertIn("epoch 3", "".join(iter_until(job.stdout, "epoch 3")))  # It has its job still.
+        self.assertIsNone(coordinator.poll())
+        job.kill()
+        self.assertEqual(coordinator.wait(timeout=60), 0)
+        self.nothing_is_left()
+
     def test_text_goes_to_stdout_where_that_is_no_pipe(self):
         with open(self.folder / "output", "w+", encoding="utf-8") as output:
             run = self.run_program("share", *EMULATED, "--jobs", 1, "--epochs", 1, "--", MINIMAL_C, stdout=output)

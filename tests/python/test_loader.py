@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -255,7 +256,50 @@ class Values(Case):
             self.assertTrue((tensor.numpy() == array).all())
             self.assertEqual(view.shape, tuple(tensor.shape))
             self.assertEqual(view.tobytes(), array.tobytes())
-            self.assertTrue((torch.from_dlpack(array) == tensor).all())
+            self.assertEqual(memoryview(view).shape, view.shape)
+            self.assertEqual(int(view[-1, 2, 0, 1]), int(tensor[-1, 2, 0, 1]))
+
+    def test_every_kind_of_batch_supports_dlpack(self):
+        import numpy
+        for dtype in ('uint8', 'float32'):
+            wanted = [(images.clone(), labels) for images, labels in self.loader(batch_size=4, dtype=dtype)]
+            for output in ('torch', 'numpy', 'memoryview'):
+                loader = self.loader(batch_size=4, dtype=dtype, output=output)
+                for (images, labels), (same, numbers) in zip(loader, wanted):
+                    self.assertEqual(images.__dlpack_device__()[0], 1)
+                    for read in (torch.from_dlpack, numpy.from_dlpack):
+                        self.assertTrue(numpy.array_equal(read(images), same))
+                        self.assertTrue(numpy.array_equal(read(labels), numbers))
+        for copy in (False, True):
+            tensor = torch.utils.dlpack.from_dlpack(images.__dlpack__(copy=copy))
+            tensor[0, 0, 0, 0] = 77
+            self.assertEqual(images[0, 0, 0, 0] == 77, not copy)
+            images[0][0][0][0] = 1
+        for wrong in ({'stream': 1}, {'dl_device': (2, 0)}):
+            with self.assertRaises(BufferError):
+                images.__dlpack__(**wrong)
+
+    def test_memory_stays_while_a_reader_by_dlpack_has_it(self):
+        loader = self.loader(batch_size=1, output='memoryview')
+        read = [torch.from_dlpack(images) for images, _ in loader]
+        self.assertEqual(sorted(number_of(image[0]) for image in read), list(range(9)))
+        self.assertEqual(len(loader._loan), 2)
+        del read
+        gc.collect()
+        images, _ = next(iter(loader))
+        capsule = images.__dlpack__()
+        del images
+        gc.collect()
+        self.assertEqual(len(loader._loan), 1)
+        del capsule  # No reader took it.
+        gc.collect()
+        self.assertEqual(len(loader._loan), 0)
+
+    def test_a_reader_by_dlpack_may_outlive_the_interpreter(self):
+        script = 'import builtins, sys, torch, dsanalyze\nloader = dsanalyze.Loader(sys.argv[1], 2, output="memoryview")\n' \
+                 'images, labels = next(iter(loader))\nbuiltins.kept = [torch.from_dlpack(images), torch.from_dlpack(labels), images.__dlpack__()]\n'
+        run = subprocess.run([sys.executable, '-c', script, self.folder / 'data'], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((run.returncode, run.stderr), (0, ''))
 
     def test_a_function_gets_each_finished_batch_and_what_it_raises_comes_out(self):
         loader = self.loader(batch_size=4, transform=lambda images, labels: {'x': images.float() / 255, 'y': labels})

@@ -77,6 +77,26 @@ class Failures(Case):
         with self.assertRaisesRegex(dsanalyze.LoaderError, 'empty'):
             dsanalyze.Loader(self.folder / 'empty')
 
+    def test_more_memory_than_there_is_is_refused_with_what_is_needed_and_what_there_is(self):
+        with self.assertRaisesRegex(MemoryError, r'batch slots: it needs [\d.,]+ [GT]iB, and this process may use'):
+            self.loader(batch_size=65_536, prep=dsanalyze.RandomResizedCrop(4096), dtype='float32')
+
+    def test_a_process_that_runs_short_of_memory_gets_an_error_or_all_samples(self):
+        script = 'import os, resource\nlist(dsanalyze.Loader(sys.argv[1], 4, workers=1, output="memoryview", prep=dsanalyze.CenterCrop(64)))\n' \
+                 'pages = int(open("/proc/self/statm").read().split()[0])\n' \
+                 'resource.setrlimit(resource.RLIMIT_AS, (4096 * pages + (int(sys.argv[2]) << 20), -1))\n' \
+                 'try:\n  with dsanalyze.Loader(sys.argv[1], 4, workers=1, output="memoryview", prep=getattr(dsanalyze, sys.argv[3])(*map(int, sys.argv[4:]))) as loader:\n' \
+                 '    print(sum(len(labels) for _, labels in loader))\nexcept MemoryError as error: print("MemoryError", error)\n'
+        ends = []
+        for prep in (['CenterCrop', '64'], ['Decoded']):
+            for megabytes in (0, 1, 4, 16, 64, 256, 1024):
+                run = subprocess.run([sys.executable, '-c', 'import dsanalyze, sys\n' + script, str(self.folder / 'data'), str(megabytes), *prep], capture_output=True, text=True, timeout=120, check=False)
+                with self.subTest(prep=prep, megabytes=megabytes):
+                    self.assertEqual((run.returncode, run.stderr), (0, ''))
+                    self.assertRegex(run.stdout, r'^(20$|MemoryError \S)')
+                    ends.append(run.stdout.startswith('20'))
+        self.assertEqual({True, False}, set(ends))
+
     def test_samples_that_cannot_be_decoded_are_left_out_or_end_the_pass(self):
         folder = self.folder / 'torn'
         made_images(folder, 40)

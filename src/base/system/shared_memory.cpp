@@ -120,7 +120,7 @@ bool MemorySegment::future_writers_forbidden() const {
 ZeroedMemory::ZeroedMemory(std::size_t bytes) {
   if (bytes == 0) return;
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw Error(fmt::format("no memory for a table of {}", format_bytes(bytes)));
+  if (memory == MAP_FAILED) throw NoMemoryError(fmt::format("no memory for a table of {}", format_bytes(bytes)));
   ::madvise(memory, bytes, MADV_HUGEPAGE);  // refused where the kernel has none: then it is in small ones
   m_bytes = {static_cast<std::byte*>(memory), bytes};
 }

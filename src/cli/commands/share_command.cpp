@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,6 +69,12 @@ bool is_pipe(int descriptor) {
   return ::fstat(descriptor, &facts) == 0 && S_ISFIFO(facts.st_mode);
 }
 
+/// The pipe that is stdin has no process any more that could write to it.
+bool stdin_is_closed() {
+  pollfd pipe{STDIN_FILENO, 0, 0};
+  return ::poll(&pipe, 1, 0) > 0 && (pipe.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+}
+
 /// A process that reads this program's stdout to its end, as eval "$(dsanalyze share ... &)" does, goes on from here.
 void let_go_of_output() {
   const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -82,6 +89,9 @@ class ShareCommand final : public Command {
     const ShareOptions options(context.typed);
     m_words = context.typed.words();
     m_save_state = options.terms().save_state;
+    m_ends_with_stdin = context.typed.given("--end-with-stdin");
+    if (m_ends_with_stdin && !m_words.empty())
+      throw UsageError("--end-with-stdin: a group with a COMMAND ends with its commands; leave one of them out");
     const std::array outputs{OutputFile{"-o", context.options.output.value_or("")}, OutputFile{"--trace", options.trace()},
                              OutputFile{"--save-state", m_save_state}};
     check_outputs(outputs, options.inputs());
@@ -184,6 +194,7 @@ class ShareCommand final : public Command {
     if (m_words.empty()) {
       const std::uint64_t epochs = group.terms().staging.epochs;
       if (over && state.opened_epochs > 0) return epochs != 0 && state.opened_epochs >= epochs ? "finished" : "left";
+      if (m_ends_with_stdin && state.jobs == 0 && state.lines == 0 && stdin_is_closed()) return "left";
       if (over) pause(timing);  // those that came went before the first epoch; others may come
       return {};
     }
@@ -280,6 +291,7 @@ class ShareCommand final : public Command {
 
   std::vector<std::string> m_words;
   std::string m_save_state;
+  bool m_ends_with_stdin = false;
   bool m_let_go = false;  ///< of stdout
 };
 

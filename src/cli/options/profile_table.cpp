@@ -269,6 +269,7 @@ constexpr std::array profile_rows{
         .sets<&ShareTerms::held, Whole<1, staging_most_held>>()
         .on("share", "group"),
     option("--listen", "unix:PATH", "the socket by which jobs find the group (one in a private folder)").offers("unix:").on("share", "group"),
+    flag("--end-with-stdin", "without a COMMAND: the group ends when the pipe that is its stdin is closed and no job is left").on("share", "group"),
     flag("--strict", "exit code 1 where there is a warning or a problem (notes and what is not known do not count)").on("doctor", "strict"),
 };
 

@@ -1,6 +1,9 @@
 """Images a second into torch tensors: dsanalyze.Loader beside other loaders, on the same files with the same augmentation.
 
-usage: loaders.py --photos FOLDER [--cores 1,2] [--rounds 5] [--seconds 8] [--only NAMES] [--dtype float32,uint8] [--program dsanalyze] [--json FILE]
+usage: loaders.py --photos FOLDER [--cores 1,2] [--rounds 5] [--seconds 8] [--only NAMES] [--dtype float32,uint8] [--program dsanalyze] [--json FILE] [--work FOLDER]
+
+WebDataset reads tar shards of the same files. FFCV reads its own file, as its ImageNet example writes one: images of more than 500 pixels are made smaller, and half of
+them are stored as pixels, so that it has less to decode than the others. Both are made once, in --work. tf.data resizes with antialiasing after it cut while it decoded.
 
 Each loader makes batches of 256 of RandomResizedCrop(224) with antialiasing, HorizontalFlip and, for float32, Normalize, in layout NCHW, from a folder of class
 folders that lies in the page cache. Each measurement is a process of its own on so many cores (affinity), with as many workers or threads as cores, as each
@@ -8,6 +11,7 @@ loader's own pages recommend; the loaders take turns, `--rounds` times. A loader
 `profile --runs prep` takes part. Let nothing else run.
 """
 import argparse
+import contextlib
 import importlib.util
 import itertools
 import json
@@ -16,6 +20,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 batch_size = 256
@@ -144,8 +149,81 @@ def spdl(folder, cores, dtype):
     return batches()
 
 
-loaders = {'dsanalyze': ours, 'torchvision, Pillow': torchvision_pil, 'torchvision v2': torchvision_v2, 'OpenCV': opencv, 'DALI': dali, 'SPDL': spdl}
-needs = {'dsanalyze': 'dsanalyze', 'torchvision, Pillow': 'torchvision', 'torchvision v2': 'torchvision.transforms.v2', 'OpenCV': 'cv2', 'DALI': 'nvidia.dali', 'SPDL': 'spdl'}
+def webdataset(folder, cores, dtype):
+    """As its pages recommend for ImageNet: shards, a shuffle buffer, decoding and transforms in workers, batches of the workers unbatched and shuffled."""
+    import webdataset as wds
+    from torchvision import transforms
+    steps = [transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip()]
+    steps += [transforms.ToTensor(), transforms.Normalize(mean, std)] if dtype == 'float32' else [transforms.PILToTensor()]
+    shards = sorted(str(path) for path in work.glob('*.tar'))
+    dataset = wds.WebDataset(shards, resampled=True, shardshuffle=False, nodesplitter=None).shuffle(1000).decode('pil').to_tuple('jpg', 'cls')
+    dataset = dataset.map_tuple(transforms.Compose(steps), int).batched(64)
+    return iter(wds.WebLoader(dataset, batch_size=None, num_workers=cores).unbatched().shuffle(1000).batched(batch_size))
+
+
+def make_shards(folder):
+    import webdataset as wds
+    from torchvision import datasets
+    with wds.ShardWriter(str(work / 'photos-%06d.tar'), maxcount=200, verbose=0) as writer:
+        for number, (path, label) in enumerate(datasets.ImageFolder(folder).samples):
+            writer.write({'__key__': f'{number:08}', 'jpg': pathlib.Path(path).read_bytes(), 'cls': label})
+
+
+def tf_data(folder, cores, dtype):
+    """As its guide on performance recommends: a parallel map that decodes the crop alone, batch, prefetch."""
+    import tensorflow as tf
+    import torch
+    from torchvision import datasets
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(cores)
+    samples = datasets.ImageFolder(folder).samples
+    whole_image = tf.zeros([1, 0, 4])
+
+    def augment(path, label):
+        encoded = tf.io.read_file(path)
+        begin, extent, _ = tf.image.sample_distorted_bounding_box(tf.image.extract_jpeg_shape(encoded), whole_image, area_range=(0.08, 1.0), aspect_ratio_range=(3 / 4, 4 / 3),
+                                                                  min_object_covered=0.0, max_attempts=10, use_image_if_no_bounding_boxes=True)
+        image = tf.image.decode_and_crop_jpeg(encoded, tf.concat([begin[:2], extent[:2]], 0), channels=3)
+        image = tf.image.random_flip_left_right(tf.image.resize(image, (size, size), antialias=True))
+        image = (image / 255 - mean) / std if dtype == 'float32' else tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8)
+        return tf.transpose(image, (2, 0, 1)), label
+
+    dataset = tf.data.Dataset.from_tensor_slices(([path for path, _ in samples], [label for _, label in samples])).shuffle(len(samples)).repeat()
+    dataset = dataset.map(augment, num_parallel_calls=cores, deterministic=False).batch(batch_size).prefetch(tf.data.AUTOTUNE)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = cores
+    return ((torch.from_numpy(images), torch.from_numpy(labels)) for images, labels in dataset.with_options(options).as_numpy_iterator())
+
+
+def ffcv(folder, cores, dtype):
+    """The pipeline of its ImageNet example, on the CPU."""
+    import numpy
+    from ffcv import loader, transforms
+    from ffcv.fields import basics, rgb_image
+    steps = [rgb_image.RandomResizedCropRGBImageDecoder((size, size)), transforms.RandomHorizontalFlip()]
+    if dtype == 'float32':
+        steps.append(transforms.NormalizeImage(numpy.array(mean) * 255, numpy.array(std) * 255, numpy.float32))
+    steps += [transforms.ToTensor(), transforms.ToTorchImage(convert_back_int16=False)]
+    labels = [basics.IntDecoder(), transforms.ToTensor(), transforms.Squeeze()]
+    return _forever(loader.Loader(str(work / 'photos.beton'), batch_size, num_workers=cores, order=loader.OrderOption.RANDOM, os_cache=True, drop_last=True,
+                                  pipelines={'image': steps, 'label': labels}))
+
+
+def make_beton(folder):
+    from ffcv.fields import IntField, RGBImageField
+    from ffcv.writer import DatasetWriter
+    from torchvision import datasets
+    image = RGBImageField(write_mode='proportion', max_resolution=500, compress_probability=0.5, jpeg_quality=90)
+    DatasetWriter(str(work / 'photos.beton'), {'image': image, 'label': IntField()}, num_workers=1).from_indexed_dataset(datasets.ImageFolder(folder))
+
+
+loaders = {'dsanalyze': ours, 'torchvision, Pillow': torchvision_pil, 'torchvision v2': torchvision_v2, 'OpenCV': opencv, 'DALI': dali, 'SPDL': spdl, 'WebDataset': webdataset,
+           'tf.data': tf_data, 'FFCV': ffcv}
+needs = {'dsanalyze': 'dsanalyze', 'torchvision, Pillow': 'torchvision', 'torchvision v2': 'torchvision.transforms.v2', 'OpenCV': 'cv2', 'DALI': 'nvidia.dali', 'SPDL': 'spdl',
+         'WebDataset': 'webdataset', 'tf.data': 'tensorflow', 'FFCV': 'ffcv'}
+# What some read instead of the files: a file that is there once it is made, and what makes it.
+made_of = {'WebDataset': ('photos-000000.tar', make_shards), 'FFCV': ('photos.beton', make_beton)}
+work = pathlib.Path()  # Where that is.
 
 
 def installed(module):
@@ -191,14 +269,26 @@ def main():
     parser.add_argument('--dtype', default='float32,uint8')
     parser.add_argument('--program')
     parser.add_argument('--json', type=pathlib.Path)
+    parser.add_argument('--work', type=pathlib.Path, help='for what WebDataset and FFCV read; it is kept (default: a temporary folder)')
     parser.add_argument('--measure', help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        global work
+        work = arguments.work or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        work.mkdir(exist_ok=True)
+        run(arguments)
+
+
+def run(arguments):
     if arguments.measure:
         print(measure(arguments.measure, arguments.photos, int(arguments.cores), arguments.dtype, arguments.seconds))
         return
     names = [name for name in loaders if (not arguments.only or name in arguments.only.split(';')) and installed(needs[name])]
     print('not installed:', ', '.join(name for name in loaders if not installed(needs[name])) or 'none')
     subprocess.run(f'cat {arguments.photos}/*/* > /dev/null', shell=True, check=True)
+    for name, (file, make) in made_of.items():
+        if name in names and not (work / file).exists():
+            make(arguments.photos)
     rows = {}
     for at, cores, dtype in itertools.product(range(arguments.rounds), map(int, arguments.cores.split(',')), arguments.dtype.split(',')):
         for name in [*names, *(['profile --runs prep'] if arguments.program else [])][::1 if at % 2 else -1]:
@@ -206,13 +296,13 @@ def main():
                 rate = prep_run(arguments.program, arguments.photos, cores, dtype, arguments.seconds)
             else:
                 # One that stands still is killed, and left out.
-                run = subprocess.run(['timeout', '120', sys.executable, __file__, '--photos', arguments.photos, '--measure', name, '--cores', str(cores), '--dtype', dtype, '--seconds',
-                                      str(arguments.seconds)], capture_output=True, text=True, check=False)
-                if run.returncode:
-                    print(f'{name}: FAILED, exit status {run.returncode}: {run.stderr.strip().splitlines()[-1:]}', flush=True)
+                measured = subprocess.run(['timeout', '120', sys.executable, __file__, '--photos', arguments.photos, '--measure', name, '--cores', str(cores), '--dtype', dtype, '--seconds',
+                                      str(arguments.seconds), '--work', work], capture_output=True, text=True, check=False)
+                if measured.returncode:
+                    print(f'{name}: FAILED, exit status {measured.returncode}: {measured.stderr.strip().splitlines()[-1:]}', flush=True)
                     names.remove(name)
                     continue
-                rate = float(run.stdout.split()[-1])
+                rate = float(measured.stdout.split()[-1])
             rows.setdefault((name, cores, dtype), []).append(rate)
     for (name, cores, dtype), rates in sorted(rows.items(), key=lambda row: (row[0][1], row[0][2], -statistics.median(row[1]))):
         mine = rows.get(('dsanalyze', cores, dtype))

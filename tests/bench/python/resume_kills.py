@@ -28,6 +28,7 @@ def train(folder, notes, batch, until):
     while loader.epoch < until:
         epoch = loader.epoch
         for images, _, ids in loader:
+            ids = ids.tolist()
             data, each = images.tobytes(), images.nbytes // max(len(ids), 1)
             digests = [hashlib.blake2b(data[at * each:(at + 1) * each], digest_size=8).hexdigest() for at in range(len(ids))]
             os.write(out, (json.dumps({'epoch': epoch, 'ids': ids, 'digests': digests, 'state': loader.state_dict()}) + '\n').encode())
