@@ -264,36 +264,38 @@ except KeyError as error:
 
 
 class Verdicts(unittest.TestCase):
-    def assert_rate(self, record, name, expected):
-        """A busy machine makes it slower, and never faster."""
-        found = record['rates'][name]['samples_per_s']
-        self.assertLess(found, 1.05 * expected)
-        self.assertGreater(found, 0.6 * expected)
-
-    def test_numbers_of_pythons_own_that_are_prepared_when_they_are_asked_for(self):
-        record = profile(train, 'lists', 0.01, 0.01)
-        self.assert_rate(record, 'G', 8 / 0.01)
-        self.assert_rate(record, 'P', 8 / 0.01)
-        self.assertIn('prepares nothing while the training computes', record['bottleneck']['reason'])
-        self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.1)
-        self.assertLess(record['waits']['outside']['fraction'], 0.02)
+    def check(self, arguments, rates, *others):
+        """On a busy machine all takes longer, now and then several times as long: one of three profiles comes near. Samples that are miscounted are half as many, or
+        eight times as many, in each of them."""
+        for attempt in range(3):
+            record = profile(train, *arguments)
+            try:
+                for name, expected in rates.items():
+                    self.assertLess(record['rates'][name]['samples_per_s'], 1.05 * expected)
+                    self.assertGreater(record['rates'][name]['samples_per_s'], 0.6 * expected)
+                for other in others:
+                    other(record)
+                break
+            except AssertionError:
+                if attempt == 2:
+                    raise
         self.assertEqual((record['loader']['name'], record['loader']['style'], record['loader']['samples_per_step']['most']), ('__main__.Batches', 'watched', 8))
 
+    def test_numbers_of_pythons_own_that_are_prepared_when_they_are_asked_for(self):
+        self.check(('lists', 0.02, 0.02), {'G': 8 / 0.02, 'P': 8 / 0.02},
+                   lambda record: self.assertIn('prepares nothing while the training computes', record['bottleneck']['reason']),
+                   lambda record: self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.1),
+                   lambda record: self.assertLess(record['waits']['outside']['fraction'], 0.02))
+
     def test_what_is_prepared_ahead_is_the_bottleneck_where_it_does_not_keep_up(self):
-        record = profile(train, 'ahead', 0.005, 0.02)
-        self.assertIn(record['bottleneck']['detail'], ('latency', 'prep'))
-        self.assert_rate(record, 'G', 8 / 0.005)
-        self.assert_rate(record, 'P', 8 / 0.02)
+        self.check(('ahead', 0.01, 0.04), {'G': 8 / 0.01, 'P': 8 / 0.04}, lambda record: self.assertIn(record['bottleneck']['detail'], ('latency', 'prep')))
 
     def test_arrays_that_a_step_changes_and_keys_that_it_pops_are_there_again(self):
         try:
             import numpy  # noqa: F401
         except ImportError:
             self.skipTest('no NumPy')
-        record = profile(train, 'arrays', 0.008, 0.004)
-        self.assert_rate(record, 'G', 8 / 0.008)
-        self.assert_rate(record, 'P', 8 / 0.004)
-        self.assertEqual(record['loader']['samples_per_step']['most'], 8)
+        self.check(('arrays', 0.02, 0.01), {'G': 8 / 0.02, 'P': 8 / 0.01})
 
     def test_a_real_run_gives_the_same_losses_and_is_told_what_its_steps_wait(self):
         alone = subprocess.run([sys.executable, str(train), 'lists', '0.01', '0.01', '150', 'unwatched'], capture_output=True, text=True, check=True).stdout
@@ -304,7 +306,7 @@ class Verdicts(unittest.TestCase):
             record = json.loads(path.read_text())
         self.assertEqual(watched.stdout, alone)
         self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.06)
-        self.assertEqual(record['loader']['samples_per_step'], {'least': 8, 'most': 8} | record['loader']['samples_per_step'])
+        self.assertEqual(record['loader']['samples_per_step']['most'], 8)
 
     def test_without_the_line_it_is_shown(self):
         for options, status in ((('--time-budget', '12s'), 1), (('--passive',), 0)):
