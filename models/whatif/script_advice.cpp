@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "advice_parts.hpp"
+#include "base/text/text.hpp"
 #include "base/text/units.hpp"
 #include "core/records/rate_text.hpp"
 
@@ -60,7 +61,14 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
   own.worker_cpu = prep.threads / prep.samples_per_s;
   own.worker_waited = own.process_cpu = own.thread_cpu = own.take_over = 0;
   own.delivery_seconds = own.slowed_seconds = own.unexplained_seconds = 0;
-  const GainRecord gain = gain_of(model, rates_of(own, {}), false);
+  TrainingRates rates = rates_of(own, {});
+  if (model.shares_cores) {
+    // Its threads fill their batches as fast as the cores let them, and the training computes on the same ones: between beside it and in turn.
+    const double in_turn = 1 / (1 / prep.samples_per_s + 1 / rates.ingestion);
+    rates.ci95.low = std::min(rates.ci95.low, in_turn);
+    rates.samples_per_s = (rates.samples_per_s + std::min(in_turn, rates.samples_per_s)) / 2;
+  }
+  const GainRecord gain = gain_of(model, rates, false);
   if (!worthwhile(model, gain)) return;
   const LoaderRecord& loader = *profile.loader;
   AdviceRecord advice{
@@ -70,6 +78,11 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
           place_text(loader.file, loader.line), prep.crop == OwnPrepRecord::Crop::random_resized ? "crops" : "resizes", prep.crop_size,
           format_rate(prep.samples_per_s, prep.ci95_samples_per_s), prep.threads, prep.threads == 1 ? "" : "s", gain_text(gain)),
       {}};
+  if (!prep.left_out.empty()) {
+    std::string names;
+    for (const std::string& name : prep.left_out) names += (names.empty() ? "" : ", ") + printable(name);
+    advice.text += fmt::format(" What it leaves to the script: {}.", names);
+  }
   advice.file = loader.file;
   advice.line = loader.line;
   advice.gain = gain;

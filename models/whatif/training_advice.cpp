@@ -185,9 +185,16 @@ void advise_persistent(const ProfileResult& profile, const TrainingModel& model,
   list.push_back(std::move(advice));
 }
 
-/// Whether a line of the script is told that takes time outside of the steps.
-bool explained_by_lines(const std::vector<AdviceRecord>& list) {
-  return std::ranges::any_of(list, [](const AdviceRecord& each) { return each.code == "slow-checkpoint" || each.code == "validation-workers"; });
+/// Of the training's time, what lines of the script take that are told by themselves.
+double told_fraction(const ProfileResult& profile, const std::vector<AdviceRecord>& list) {
+  double told = 0;
+  for (const ScriptCostRecord& cost : profile.script_costs) {
+    const bool is_told = std::ranges::any_of(list, [&cost](const AdviceRecord& each) {
+      return (each.code == "slow-checkpoint" || each.code == "validation-workers") && each.file == cost.file && each.line == cost.line;
+    });
+    if (is_told) told += cost.what == ScriptCostRecord::What::save ? cost.fraction : cost.fraction * cost.waited_fraction;
+  }
+  return told;
 }
 
 /// All ranks wait for the one that does the most between its steps.
@@ -200,8 +207,9 @@ void advise_outside(const ProfileResult& profile, const TrainingModel& model, st
     outside = rank.outside.seconds_per_step;
     of_rank = fmt::format(" of rank {}", rank.rank);
   }
+  outside -= told_fraction(profile, list) * waits.step_seconds;
   const double left = std::max(waits.step_seconds - outside, waits.compute.seconds_per_step);
-  if (outside <= 0 || left <= 0 || explained_by_lines(list)) return;
+  if (outside <= 0 || left <= 0) return;
   // What is left is a difference, so the error of the step weighs more in it. Prep has less time for a step then.
   const double steps = model.step_samples / left;
   const double error = (model.ci95_found.high - model.ci95_found.low) / 2 / model.found * waits.step_seconds / left;
@@ -234,7 +242,7 @@ void advise_prefetch(const ProfileResult& profile, const TrainingModel& model, s
   constexpr int most_ahead = 64;
   const LoaderRecord& loader = *profile.loader;
   const WaitsRecord& waits = *profile.waits;
-  if (model.workers == 0 || !loader.prefetch || rates_of(model, {}).prep < keeps_up * model.ingestion) return;
+  if (model.workers == 0 || !loader.prefetch || *loader.prefetch >= most_ahead || rates_of(model, {}).prep < keeps_up * model.ingestion) return;
   if (waits.data_p99_seconds < bursts * waits.data.seconds_per_step || waits.data.seconds_per_step <= 0) return;
   TrainingModel even = model;
   even.delivery_seconds = model.take_over * model.step_samples / model.ranks;

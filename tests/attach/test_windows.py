@@ -212,6 +212,39 @@ for epoch in range(2):
         self.assertGreaterEqual(sums['time'], 8 * 20e6)
         self.assertLess(sums['time'], 8 * 60e6)
 
+    def test_checkpoints_that_another_thread_writes_and_those_into_memory_are_none_that_steps_wait_for(self):
+        _, connection = self.launch('''
+import concurrent.futures, io, pickle
+writer = concurrent.futures.ThreadPoolExecutor(1)
+for epoch in range(2):
+    for number, (x,) in enumerate(DataLoader(data(), 4)):
+        step(x)
+        if number % 10 == 9:
+            pickle.dumps(model.state_dict())
+            torch.save(model.state_dict(), io.BytesIO())
+            writer.submit(torch.save, model.state_dict(), os.devnull).result()
+''', run(1000))
+        self.assertEqual(spent(connection, 'save'), {})
+
+    def test_loaders_that_are_validated_on_together_are_one_loop_each_and_their_time_is_told_once(self):
+        _, connection = self.launch('''
+train = DataLoader(data(), 4)
+first = DataLoader(data(40), 4)
+second = DataLoader(data(40), 4)
+for number, (x,) in enumerate(train):
+    step(x)
+    if number % 20 == 19:
+        with torch.no_grad():
+            for (x,), (y,) in zip(first, second):
+                time.sleep(0.01)
+            torch.save(model.state_dict(), os.devnull)
+''', run(1000))
+        loops = spent(connection, 'validation')
+        self.assertEqual([loop['count'] for loop in loops.values()], [2, 2])
+        told = sum(loop['time'] for loop in loops.values())
+        self.assertGreaterEqual(told, 2 * 9 * 10e6)
+        self.assertLess(told, 2 * 9 * 20e6)
+
     def test_a_validation_is_timed_by_its_loader_with_what_it_waits_for_batches(self):
         _, connection = self.launch('''
 class Slow(Dataset):

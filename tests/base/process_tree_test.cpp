@@ -77,6 +77,10 @@ TEST_CASE("the branches of a tree are single processes with their descendants, a
   CHECK(branches.at(1).cpu_seconds == doctest::Approx(5 * tick));
   CHECK(branches.at(1).waited_seconds == 0);
   CHECK(branches.at(2).cpu_seconds == 0);
+  // A process that another one of them has started is counted once.
+  const std::map<int, BranchUse> nested = ProcessTree(10, folder.path()).branches({{11, 0}, {12, 1}});
+  CHECK(nested.at(0).cpu_seconds == doctest::Approx(10 * tick));
+  CHECK(nested.at(1).cpu_seconds == doctest::Approx(20 * tick));
 }
 
 TEST_CASE("what branches used goes on from an earlier part as the rest of a tree does") {

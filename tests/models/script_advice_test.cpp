@@ -39,6 +39,7 @@ ProfileResult with_own_prep(double samples_per_s) {
   prep.threads = 16;
   prep.crop_size = 224;
   prep.images = 512;
+  profile.host.accelerator_shares_cores = false;
   return profile;
 }
 
@@ -87,9 +88,15 @@ TEST_CASE("a validation that waits for a loader without workers is advised to ha
 
 TEST_CASE("what a line explains is not told as time outside of the steps once more") {
   ProfileResult profile = with_cost(cost_of(ScriptCostRecord::What::save, 0.3, 0, std::nullopt));
-  profile.waits->outside.seconds_per_step = 0.02;
-  profile.waits->compute.seconds_per_step = 0.02;
+  profile.waits->step_seconds = 0.04;
+  profile.waits->outside.seconds_per_step = 0.012;  // all of it the checkpoint's
+  profile.waits->compute.seconds_per_step = 0.028;
   CHECK(find(advice_on(profile), "outside-of-steps") == nullptr);
+  profile.waits->outside.seconds_per_step = 0.032;  // and as much again for something else
+  profile.waits->compute.seconds_per_step = 0.008;
+  const std::vector<AdviceRecord> both = advice_on(profile);
+  REQUIRE(find(both, "outside-of-steps") != nullptr);
+  CHECK(says(find(both, "outside-of-steps")->text, "takes 20 ms of each step's 40 ms"));
   profile.script_costs.clear();
   CHECK(find(advice_on(profile), "outside-of-steps") != nullptr);
 }
@@ -106,7 +113,19 @@ TEST_CASE("dsanalyze.Loader is advised where it is surely faster, at the rate th
   // Faster than the training, it leaves the training as the bottleneck.
   const std::vector<AdviceRecord> fast = advice_on(with_own_prep(9000));
   CHECK(find(fast, "own-loader")->gain->samples_per_s == doctest::Approx(1000).epsilon(0.01));
-  CHECK(find(fast, "own-loader")->gain->next == "compute");
+  CHECK(find(fast, "own-loader")->gain->next == "GPU");
+}
+
+TEST_CASE("where the CPU trains, dsanalyze.Loader gives something between prep beside the training and in turn with it") {
+  ProfileResult profile = with_own_prep(4000);
+  profile.host.accelerator_shares_cores = true;
+  const std::vector<AdviceRecord> list = advice_on(profile);
+  const AdviceRecord* const advice = find(list, "own-loader");
+  REQUIRE(advice != nullptr);
+  // Beside it 1,000, in turn 800.
+  CHECK(advice->gain->samples_per_s == doctest::Approx(900).epsilon(0.01));
+  CHECK(advice->gain->ci95_samples_per_s.low == doctest::Approx(800).epsilon(0.01));
+  CHECK(advice->gain->next == "compute");
 }
 
 TEST_CASE("dsanalyze.Loader is not advised where it is no faster, and where the steps do not wait for prep") {

@@ -238,6 +238,20 @@ TEST_CASE("why a rank delays the others, where all may use as many cores: storag
   CHECK_FALSE(cause_of(slow_rank({10, 6, 0}, {10, 7, 0}, all)));
 }
 
+TEST_CASE("no cause is told of what a rank does outside of its steps, nor of few cores that it does not use up") {
+  CHECK_FALSE(cause_of(slow_rank({10, 0, 0}, {4, 0.5, 0})));
+  LaunchedTraining outside = slow_rank({10, 0, 0}, {20, 9, 0});
+  PhaseMeasurement& full = outside.training.phases[AttachPhase::full];
+  full.by_rank.clear();
+  for (int i = 0; i < 8; ++i) {
+    full.by_rank[0].push_back(window_of(0, 0.040, 0, 0.030));
+    full.by_rank[1].push_back(window_of(0, 0.010, 0.030));
+  }
+  const ProfileResult result = profile_of(outside);
+  REQUIRE(result.waits->delaying_rank == 1);
+  CHECK_FALSE(result.waits->delay_cause);
+}
+
 TEST_CASE("numbers of CPUs are told as ranges") {
   CHECK(cpus_text({}) == "");
   CHECK(cpus_text({3}) == "3");
@@ -285,7 +299,8 @@ TEST_CASE("dsanalyze.Loader fits where each sample is an image file of its own t
   };
   CHECK_FALSE(otherwise([](AttachedTraining& training, ProfileResult&) { training.picture.reset(); }));
   CHECK_FALSE(otherwise([](AttachedTraining& training, ProfileResult&) { training.picture = {{224, 320}}; }));
-  CHECK_FALSE(otherwise([](AttachedTraining&, ProfileResult& changed) { changed.reads->files = 8; }));                    // shards
+  CHECK_FALSE(otherwise([](AttachedTraining&, ProfileResult& changed) { changed.reads->files = changed.reads->opens = 2000; }));  // a mask each
+  CHECK_FALSE(otherwise([](AttachedTraining&, ProfileResult& changed) { changed.reads->files = 8; }));                            // shards
   CHECK_FALSE(otherwise([](AttachedTraining&, ProfileResult& changed) { changed.hot[2].fraction = 0.3; }));               // work of the script's own
   CHECK_FALSE(otherwise([](AttachedTraining&, ProfileResult& changed) { changed.hot.erase(changed.hot.begin() + 1); }));  // no crop
   CHECK_FALSE(otherwise([](AttachedTraining&, ProfileResult& changed) { changed.loader->style = LoaderRecord::Style::iterable; }));

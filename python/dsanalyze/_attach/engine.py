@@ -108,6 +108,8 @@ class Engine:
 
     def optimizer_stepped(self):
         at = now()
+        if self.spent is not None and self.spent.thread is None:
+            self.spent.thread = get_ident()
         if self.roles.primary is None:
             self.seen.optimizer_step()
         self.step_over(at)

@@ -10,6 +10,7 @@ rank_variables = (
     ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK'),
     ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_LOCALID'),
 )
+_standard_library = os.path.dirname(os.__file__) + os.sep
 _own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -79,9 +80,10 @@ def caller(without=()):
         code = frame.f_code
         if not code.co_filename.startswith(inside) and code not in without:
             place = code.co_filename, frame.f_lineno
-            if '/site-packages/' not in place[0] and '/dist-packages/' not in place[0]:
+            is_package = '/site-packages/' in place[0] or '/dist-packages/' in place[0]
+            if not is_package and not place[0].startswith(_standard_library):
                 return place
-            library = library if library[0] else place
+            library = library if library[0] or not is_package else place
         frame = frame.f_back
     return library
 

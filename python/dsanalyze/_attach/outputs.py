@@ -175,15 +175,19 @@ class Outputs:
     def _around(self, original, name):
         """A function whose second argument, of this name, is a path to write to, or a file that is open already."""
         from functools import wraps
+        timed = self._saving(original)
 
         @wraps(original)
         def save(*arguments, **named):
-            path = arguments[1] if len(arguments) > 1 else named.get(name)
-            if isinstance(path, (str, bytes, os.PathLike)):
-                self._audit('open', (os.path.abspath(os.fspath(path)), 'wb', os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
-            return original(*arguments, **named)
+            target = arguments[1] if len(arguments) > 1 else named.get(name)
+            is_path = isinstance(target, (str, bytes, os.PathLike))
+            if is_path:
+                self._audit('open', (os.path.abspath(os.fspath(target)), 'wb', os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+            # Into memory, PyTorch also saves what is sent to another process.
+            is_file = is_path or isinstance(getattr(target, 'name', None), str)
+            return (timed if is_file else original)(*arguments, **named)
 
-        return self._saving(save)
+        return save
 
     def _wrap_safetensors(self, *_):
         """At the first event after it was imported: modules that take the function from it are executed after that."""

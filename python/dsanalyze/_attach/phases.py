@@ -284,7 +284,7 @@ class Phases(Engine):
             if self.clock.running:
                 self._device.served()
                 if self.spent is not None:
-                    self.spent.loop = None
+                    self.spent.trained()
                 at = now()
                 self.clock.served(at, wait, at - step.began - wait, samples, number)
         elif step.role is follower:

@@ -9,15 +9,17 @@ most_places = 32
 
 
 class Spent:
-    """Sums of nanoseconds since the last take(). One a process; every thread of the script may add to it, and only its own thread's sums are exact."""
+    """Sums of nanoseconds since the last take(), of the thread that trains: what another one does keeps no step waiting."""
 
     def __init__(self):
+        self.thread = None  # The one that trains; None: not known yet.
         self._places = {}
-        self.loop = None  # The pass that served the last batch, where that trains nothing,
-        self._looped_at = 0  # and when.
         self._saving = set()  # Threads that write a checkpoint now: a writer may call another one.
+        self._looped = set()  # The passes that have served since the last batch that trains.
+        self._looped_at = 0  # When the last of them did,
+        self._saved = 0  # and what was spent on checkpoints since.
 
-    def add(self, what, file, line, duration, waited=0, workers=None, begins=True):
+    def _add(self, what, file, line, duration, waited=0, workers=None, begins=True):
         """`waited` of `duration` was for the batches of a loader with so many workers. It is counted once more where it `begins`."""
         place = self._places.get((what, file, line))
         if place is None:
@@ -38,7 +40,7 @@ class Spent:
         @functools.wraps(original)
         def save(*arguments, **named):
             thread = get_ident()
-            if thread in self._saving:
+            if thread in self._saving or self.thread not in (None, thread):
                 return original(*arguments, **named)
             self._saving.add(thread)
             began = now()
@@ -46,14 +48,23 @@ class Spent:
                 return original(*arguments, **named)
             finally:
                 self._saving.discard(thread)
-                self.add('save', *facts.caller(), now() - began)
+                duration = now() - began
+                self._saved += duration
+                self._add('save', *facts.caller(), duration)
 
         return save
 
+    def trained(self):
+        """A batch that trains was served: loops over other loaders have ended."""
+        if self._looped:
+            self._looped = set()
+
     def looped(self, iteration, asked, served, wait):
-        """A batch that trains nothing was asked for and served: what the script did since the batch before is of the same loop."""
+        """A batch that trains nothing was asked for and served: what the script did since the batch before is of the same loop, but for checkpoints."""
+        since = self._looped_at if self._looped else asked
+        saved, self._saved = (self._saved if self._looped else 0), 0
+        begins = iteration not in self._looped
+        self._looped.add(iteration)
+        self._looped_at = served
         found = iteration.record.facts
-        begins = self.loop is not iteration
-        since = asked if begins else self._looped_at
-        self.loop, self._looped_at = iteration, served
-        self.add('validation', found['file'], found['line'], served - since, wait, found['workers'], begins)
+        self._add('validation', found['file'], found['line'], max(served - since - saved, wait), wait, found['workers'], begins)

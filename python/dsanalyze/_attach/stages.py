@@ -6,6 +6,7 @@ import time
 from random import Random
 
 between_looks = 0.04  # The mean; each is drawn, so that no work of the same period is seen in the same place each time.
+switch_seconds = 0.0001
 most_stages = 64
 least_busy = 0.05  # Of the time between two looks.
 
@@ -36,6 +37,8 @@ class Pipe:
 
         def begin(worker):
             try:
+                # Else code that keeps the interpreter's lock for milliseconds is passed over, and what lets go of it next is seen in its place.
+                sys.setswitchinterval(min(sys.getswitchinterval(), switch_seconds))
                 threading.Thread(target=_look, args=(self._write, self._interval, threading.get_ident(), self._collate), daemon=True).start()
             except Exception:  # Without it nothing is known of this worker.
                 pass

@@ -146,7 +146,10 @@ std::map<int, BranchUse> ProcessTree::branches(const std::map<int, int>& numbers
   std::map<int, BranchUse> branches;
   const std::vector<ProcessFacts> all = list_processes(m_proc);
   for (const auto& [pid, number] : numbers) {
-    std::vector<ProcessFacts> branch = descendants(all, pid);
+    // A rank may have started another one, which is a branch of its own.
+    std::vector<ProcessFacts> without = all;
+    std::erase_if(without, [&numbers, pid = pid](const ProcessFacts& process) { return process.pid != pid && numbers.contains(process.pid); });
+    std::vector<ProcessFacts> branch = descendants(std::move(without), pid);
     std::ranges::copy_if(all, std::back_inserter(branch), [pid = pid](const ProcessFacts& process) { return process.pid == pid; });
     BranchUse& use = branches[number];
     for (const ProcessFacts& process : branch) {

@@ -60,7 +60,7 @@ class ProcessTree {
   /// What the descendants used, with those that have ended: the kernel adds what a collected process used to its parent. So what `root` itself has
   /// used is in it, unless the caller takes it off by a look before it starts anything.
   [[nodiscard]] TreeUse use() const;
-  /// Of single processes, with their descendants. `numbers` has a number of the caller's for each PID; the result is by these numbers.
+  /// Of single processes, with those of their descendants that belong to no other one of them. `numbers` has a number of the caller's for each PID; the result is by these numbers.
   [[nodiscard]] std::map<int, BranchUse> branches(const std::map<int, int>& numbers) const;
   /// Whether this process has a file mapped whose path contains this.
   [[nodiscard]] bool maps(int process, std::string_view part_of_path) const;

@@ -38,6 +38,7 @@ void refuse_other_lists(const WhatIfQuestion& asked) {
   refuse(!asked.accelerator_speeds.empty(), "--accelerator-speed");
   refuse(!asked.transfers.empty(), "--transfer");
   refuse(!asked.storage.empty(), "--storage");
+  refuse(!asked.orders.empty(), "--order");
   refuse(!asked.batch_sizes.empty(), "--batch-size");
   refuse(!asked.request_sizes.empty(), "--request-size");
   refuse(!asked.concurrencies.empty(), "--io-depth");

@@ -174,7 +174,8 @@ struct OwnPrepRecord {
   int threads = 0;
   int crop_size = 0;  ///< pixels of a side
   Crop crop = Crop::random_resized;
-  std::uint64_t images = 0;  ///< that were prepared again and again
+  std::uint64_t images = 0;             ///< that were prepared again and again
+  std::vector<std::string> left_out{};  ///< what the workers do besides, which it does not
 };
 constexpr std::array<const char*, 2> names_of(OwnPrepRecord::Crop /*type*/) { return {"random_resized", "centre"}; }
 

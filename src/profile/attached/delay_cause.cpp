@@ -19,6 +19,7 @@ struct Compared {
 /// What the ranks' processes used in a second of the phase, by rank.
 struct RankUse {
   double cpu_seconds_per_sample = 0;
+  double cores = 0;   ///< busy ones, the mean
   double waited = 0;  ///< for cores, seconds a second
   double storage_bytes_per_s = 0;
 };
@@ -40,6 +41,7 @@ std::map<int, RankUse> uses_of(const PhaseMeasurement& full) {
     if (before == full.before->branches.end() || after == full.after->branches.end() || seconds <= 0 || samples <= 0) return {};
     RankUse& use = uses[rank];
     use.cpu_seconds_per_sample = std::max(after->second.cpu_seconds - before->second.cpu_seconds, 0.0) / samples;
+    use.cores = std::max(after->second.cpu_seconds - before->second.cpu_seconds, 0.0) / seconds;
     use.waited = std::max(after->second.waited_seconds - before->second.waited_seconds, 0.0) / seconds;
     if (before->second.storage_bytes && after->second.storage_bytes && *after->second.storage_bytes > *before->second.storage_bytes)
       use.storage_bytes_per_s = static_cast<double>(*after->second.storage_bytes - *before->second.storage_bytes) / seconds;
@@ -58,8 +60,12 @@ Compared compared(const std::map<int, RankUse>& uses, int rank, double RankUse::
   return result;
 }
 
-std::optional<DelayCauseRecord> fewer_cpus(const WaitsRecord& waits, int rank) {
+constexpr double least_waited = 0.3;  ///< for cores: of each second, by all of a rank's threads together
+
+/// Where the rank uses its CPUs up, as far as that is known.
+std::optional<DelayCauseRecord> fewer_cpus(const std::map<int, RankUse>& uses, const WaitsRecord& waits, int rank) {
   constexpr double clearly = 0.75;
+  constexpr double nearly_all = 0.6;
   const RankWaitsRecord* own = nullptr;
   const RankWaitsRecord* fewest = nullptr;
   for (const RankWaitsRecord& each : waits.by_rank) {
@@ -70,6 +76,8 @@ std::optional<DelayCauseRecord> fewer_cpus(const WaitsRecord& waits, int rank) {
       fewest = &each;
   }
   if (own == nullptr || fewest == nullptr || own->cores >= clearly * fewest->cores) return std::nullopt;
+  if (const auto use = uses.find(rank); use != uses.end() && use->second.cores < nearly_all * own->cores && use->second.waited < least_waited)
+    return std::nullopt;
   const bool all_alike =
       std::ranges::all_of(waits.by_rank, [&](const RankWaitsRecord& each) { return each.rank == rank || each.cores == fewest->cores; });
   return DelayCauseRecord{DelayCauseRecord::Cause::affinity,
@@ -80,7 +88,6 @@ std::optional<DelayCauseRecord> fewer_cpus(const WaitsRecord& waits, int rank) {
 std::optional<DelayCauseRecord> cause_in_use(const std::map<int, RankUse>& uses, const WaitsRecord& waits, int rank) {
   constexpr double least_storage = 1e6;
   constexpr double more_storage = 3;
-  constexpr double least_waited = 0.1;
   constexpr double more_waited = 2;
   constexpr double more_computing = 1.25;
   if (uses.size() < 2) return std::nullopt;
@@ -126,8 +133,10 @@ void take_delay_cause(const AttachedTraining& training, WaitsRecord& waits) {
     }
   if (!waits.delaying_rank) return;
   const int rank = *waits.delaying_rank;
-  waits.delay_cause = fewer_cpus(waits, rank);
-  if (!waits.delay_cause) waits.delay_cause = cause_in_use(uses_of(training.phases.at(AttachPhase::full)), waits, rank);
+  if (delay_of(waits.by_rank, rank) == RankDelay::outside) return;  // What the script does there says nothing of its cores and its storage.
+  const std::map<int, RankUse> uses = uses_of(training.phases.at(AttachPhase::full));
+  waits.delay_cause = fewer_cpus(uses, waits, rank);
+  if (!waits.delay_cause) waits.delay_cause = cause_in_use(uses, waits, rank);
 }
 
 }  // namespace dsanalyze

@@ -59,7 +59,7 @@ std::vector<std::vector<std::byte>> images_of(const LaunchedTraining& launched, 
     if (!reads_bytes(access.kind) || !is_data(file.path) || !full.holds(access) || !seen.insert(access.file).second) continue;
     std::string content;
     try {
-      content = read_file(file.path);
+      content = read_file(file.path, most_image_bytes - bytes);
     } catch (const Error&) {
       continue;
     }
@@ -126,6 +126,7 @@ double own_prep_seconds(double time_budget_seconds) {
 
 bool own_loader_fits(const AttachedTraining& training, const ProfileResult& result) {
   constexpr double nearly_each = 0.9;
+  constexpr double hardly_more = 1.1;
   constexpr double most_kept = 0.1;
   constexpr int largest = 2048;
   if (!training.picture || !result.loader || result.loader->style != LoaderRecord::Style::map || !result.reads || result.hot.empty()) return false;
@@ -134,8 +135,9 @@ bool own_loader_fits(const AttachedTraining& training, const ProfileResult& resu
   const ReadsRecord& reads = *result.reads;
   const auto samples = static_cast<double>(std::min(reads.samples, result.loader->samples.value_or(reads.samples)));
   const bool one_each = samples > 0 && static_cast<double>(reads.opens) >= nearly_each * static_cast<double>(reads.samples) &&
-                        static_cast<double>(reads.files) >= nearly_each * samples;
-  const bool crops = has_stage(result, "RandomResizedCrop") || has_stage(result, "Resize") || has_stage(result, "CenterCrop");
+                        static_cast<double>(reads.opens) <= hardly_more * static_cast<double>(reads.samples) &&
+                        static_cast<double>(reads.files) >= nearly_each * samples && static_cast<double>(reads.files) <= hardly_more * samples;
+  const bool crops = has_stage(result, "RandomResizedCrop") || has_stage(result, "CenterCrop");
   return one_each && crops && kept_fraction(result) <= most_kept;
 }
 
@@ -163,6 +165,8 @@ void measure_own_prep(const LaunchedTraining& launched, double seconds, const Ho
   record.crop_size = options.prep.crop_size;
   record.crop = options.crop == CropRule::random_resized ? OwnPrepRecord::Crop::random_resized : OwnPrepRecord::Crop::centre;
   record.images = images.size();
+  for (const StageRecord& stage : result.hot)
+    if (std::ranges::count(replaced_stages, std::string_view(stage.name)) == 0) record.left_out.push_back(stage.name);
   events.note(fmt::format("dsanalyze.Loader prepares {} of these images a second", format_rate(record.samples_per_s, record.ci95_samples_per_s)));
 }
 

@@ -43,7 +43,9 @@ std::optional<std::filesystem::path> large_file_beside(const std::filesystem::pa
        !error && entry != end && ++entries < most_entries; entry.increment(error)) {
     struct ::stat found = {};
     if (::lstat(entry->path().c_str(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_dev != wanted.st_dev) continue;
-    if (static_cast<Bytes>(found.st_size) <= most) continue;
+    constexpr Bytes block = 512;  // of st_blocks
+    const bool has_holes = static_cast<Bytes>(found.st_blocks) * block < static_cast<Bytes>(found.st_size);
+    if (static_cast<Bytes>(found.st_size) <= most || has_holes) continue;
     most = static_cast<Bytes>(found.st_size);
     largest = entry->path();
   }

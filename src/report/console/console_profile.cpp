@@ -318,7 +318,7 @@ std::string reads_text(const ReadsRecord& reads) {
     text += fmt::format("{}{} {} of {} {} memory-mapped", text.empty() ? "" : "; ", format_number(static_cast<double>(reads.mapped_files)),
                         reads.mapped_files == 1 ? "file" : "files", format_bytes(reads.mapped_bytes), reads.mapped_files == 1 ? "is" : "are");
   if (reads.network_bytes && reads.seconds > 0)
-    text += fmt::format("{}{} over the network", text.empty() ? "" : "; ",
+    text += fmt::format("{}receives {} over the network", text.empty() ? "" : "; ",
                         format_bytes_per_second(static_cast<double>(*reads.network_bytes) / reads.seconds));
   return text;
 }

@@ -34,7 +34,7 @@ class Samples(Dataset):
     def __len__(self): return self.length
     def __getitem__(self, index):
         if case == "num-workers": time.sleep(0.0005 if near else 0.004)
-        if case == "prefetch-factor": time.sleep(0.15 if index % 160 == 0 and not near else 0.002)
+        if case == "prefetch-factor": time.sleep(0.4 if index % 320 == 0 and not near else 0.002)
         value = torch.full((8,), float(index))
         return augmented(value) if case == "slow-transform" else value
 
@@ -77,6 +77,7 @@ step = {"prefetch-factor": 0.04, "persistent-workers": 0.004}.get(case, 0.01)
 batches = loader()
 validation = DataLoader(Slow(64), 16, num_workers=2 if applied else 0, persistent_workers=applied)
 model = torch.nn.LazyLinear(1) if case == "own-loader" else torch.nn.Linear(8, 1)
+state = {str(at): torch.zeros(100 if near else 1_000_000) for at in range(6)}
 optimizer, number, samples, begun = None, 0, 0, None
 while True:
     for batch in batches:
@@ -88,7 +89,7 @@ while True:
         optimizer.step()
         number += 1
         if case == "slow-checkpoint" and number % 5 == 0 and not applied:
-            torch.save({str(at): torch.zeros(100 if near else 1_000_000) for at in range(6)}, "checkpoint.pt")
+            torch.save(state, "checkpoint.pt")
         if case == "validation-workers" and number % 40 == 0:
             with torch.no_grad():
                 for held_out in validation: model(held_out)

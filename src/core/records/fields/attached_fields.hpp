@@ -136,7 +136,8 @@ struct Fields<OwnPrepRecord> {
                                    field("threads", &R::threads),
                                    field("crop_size", &R::crop_size),
                                    field("crop", &R::crop),
-                                   field("images", &R::images)};
+                                   field("images", &R::images),
+                                   field("left_out", &R::left_out).omitted()};
 };
 
 template <>
