@@ -2,10 +2,12 @@
 import json
 import os
 import pathlib
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, here, run, switch, unexplained
@@ -320,6 +322,11 @@ class Verdicts(unittest.TestCase):
                                        stderr=subprocess.PIPE, text=True, env=dict(os.environ, XDG_STATE_HOME=folder))
             try:
                 said = next(line for line in started.stderr if 'no training step was seen yet' in line)
+                more, until = '', time.monotonic() + 1
+                while time.monotonic() < until:
+                    if select.select([started.stderr], [], [], 0.1)[0]:
+                        more += os.read(started.stderr.fileno(), 65536).decode()
+                self.assertNotIn('no training step was seen yet', more, 'it is said once')
             finally:
                 started.terminate()
                 started.communicate()

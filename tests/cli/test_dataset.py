@@ -63,6 +63,19 @@ class Dataset(ProgramTest):
         self.assertGreater(file.stat().st_size, 0)
         self.assertEqual(self.json_of("dataset", "info", data, "--index", file)["samples"], 12)
 
+    def test_files_that_are_no_samples_are_counted_where_there_are_some(self):
+        data = self.make()
+
+        def told():
+            return [finding["message"] for finding in self.json_of("dataset", "info", data)["findings"] if finding["code"] == "files-skipped"]
+
+        self.assertEqual(told(), ["Left out, as they are no samples: 1 file (README.md)."])
+        (data / "README.md").unlink()
+        self.assertEqual(told(), [])
+        (data / "notes.txt").write_text("of the photographs")
+        (data / "more.txt").write_text("of the photographs")
+        self.assertEqual(told(), ["Left out, as they are no samples: 2 files (more.txt, notes.txt)."])
+
     def test_the_seed_makes_the_dataset(self):
         first = self.json_of("dataset", "info", self.make("--seed", "1"))["digest"]
         (self.folder / "data").rename(self.folder / "first")

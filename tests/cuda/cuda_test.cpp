@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.hpp"
@@ -92,6 +94,45 @@ TEST_CASE("work on another GPU waits for a mark, and a wait for one that is not 
   CHECK_THROWS_WITH_AS(require_reached(*after, 0.01, system_timing(), "its work"), doctest::Contains("did not end its work within"), Error);
   CHECK(wait_until_reached(*after, system_timing().clock->after(10), system_timing()));
   CHECK(done->reached());
+}
+
+TEST_CASE("a thread that has not used a GPU before may call everything of it") {
+  const Fake fake("");
+  const auto gpu = open_cuda_driver(kernels())->open(0);
+  std::vector<std::byte> bytes(4096);
+  const auto memory = gpu->allocate(bytes.size());
+  const auto other = gpu->allocate(bytes.size());
+  const auto stream = gpu->make_stream();
+  const auto mark = gpu->make_mark();
+  mark->set(*stream);
+  const std::vector<std::function<void()>> calls = {
+      [&] { gpu->allocate(10); },
+      [&] { gpu->pin(bytes); },
+      [&] { gpu->make_stream(); },
+      [&] { gpu->make_mark(); },
+      [&] { stream->copy_in(memory->address(), bytes.data(), bytes.size()); },
+      [&] {
+        stream->copy_in(memory->address(), bytes.data(), GpuRows{5, 100, 20});
+      },
+      [&] { stream->copy_out(bytes.data(), memory->address(), bytes.size()); },
+      [&] { stream->copy_across(other->address(), memory->address(), bytes.size()); },
+      [&] { stream->occupy(0, *memory); },
+      [&] { stream->wait_for(*mark); },
+      [&] { mark->set(*stream); },
+      [&] { static_cast<void>(mark->reached()); },
+  };
+  for (std::size_t at = 0; at < calls.size(); ++at) {
+    CAPTURE(at);
+    std::string failure;
+    std::thread([&] {
+      try {
+        calls[at]();
+      } catch (const Error& error) {
+        failure = error.what();
+      }
+    }).join();
+    CHECK(failure.empty());
+  }
 }
 
 TEST_CASE("what the driver refuses is said with what to do") {

@@ -26,6 +26,7 @@ using namespace dsanalyze::cuda;
 constexpr Result invalid_value = 1;
 constexpr Result invalid_context = 201;
 constexpr Result not_registered = 713;
+constexpr int multiprocessors = 4;  // of each GPU
 
 std::int64_t now() {
   timespec at{};
@@ -170,7 +171,10 @@ EXPORT Result cuDeviceTotalMem_v2(std::size_t* bytes, Device) {
   return Answer::success;
 }
 EXPORT Result cuDeviceGetAttribute(int* value, int attribute, Device) {
-  *value = attribute == Attribute::compute_major ? 9 : attribute == Attribute::multiprocessors ? 4 : attribute == Attribute::copy_engines ? 3 : 0;
+  *value = attribute == Attribute::compute_major     ? 9
+           : attribute == Attribute::multiprocessors ? multiprocessors
+           : attribute == Attribute::copy_engines    ? 3
+                                                     : 0;
   return Answer::success;
 }
 EXPORT Result cuDeviceGetPCIBusId(char* id, int size, Device device) {
@@ -330,8 +334,8 @@ EXPORT Result cuModuleGetFunction(Function* function, Module, const char* name) 
   *function = reinterpret_cast<Function>(const_cast<char*>(name));
   return Answer::success;
 }
-EXPORT Result cuLaunchKernel(Function function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream stream, void** arguments,
-                             void**) {
+EXPORT Result cuLaunchKernel(Function function, unsigned blocks, unsigned rows_of_blocks, unsigned layers_of_blocks, unsigned threads,
+                             unsigned rows_of_threads, unsigned layers_of_threads, unsigned, Stream stream, void** arguments, void**) {
   const std::lock_guard lock(driver().mutex);
   Driver& d = driver();
   if (const Result result = ready(); result != Answer::success) return result;
@@ -340,6 +344,10 @@ EXPORT Result cuLaunchKernel(Function function, unsigned, unsigned, unsigned, un
     return Answer::success;
   }
   if (std::strcmp(reinterpret_cast<const char*>(function), "dsanalyze_occupy") != 0) return invalid_value;
+  // Its blocks and threads are counted along one axis, and no multiprocessor has two.
+  if (blocks != static_cast<unsigned>(multiprocessors) || rows_of_blocks * layers_of_blocks * rows_of_threads * layers_of_threads != 1 ||
+      threads == 0)
+    return invalid_value;
   const std::uint64_t nanoseconds = *static_cast<std::uint64_t*>(arguments[0]);
   const DevicePointer address = *static_cast<DevicePointer*>(arguments[1]);
   const std::uint64_t words = *static_cast<std::uint64_t*>(arguments[2]);

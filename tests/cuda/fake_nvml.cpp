@@ -63,7 +63,10 @@ EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* 
   *value = setting("heat", 0) > 0 ? 0x40 : 0x1;
   return 0;
 }
-EXPORT int nvmlDeviceGetTotalEccErrors(void*, int, int, unsigned long long* value) {
+EXPORT int nvmlDeviceGetTotalEccErrors(void*, int kind, int counter, unsigned long long* value) {
+  constexpr int invalid_argument = 2;
+  constexpr int uncorrected = 1;
+  if (kind != uncorrected || counter != 0) return invalid_argument;  // only those since the driver was loaded are made up
   *value = static_cast<unsigned long long>(setting("errors", 0));
   return 0;
 }

@@ -1,3 +1,7 @@
+#include <unistd.h>
+
+#include "base/process/processes.hpp"
+#include "doctor/doctor_context.hpp"
 #include "made_up_machine.hpp"
 
 using namespace dsanalyze;
@@ -93,6 +97,13 @@ TEST_CASE("more workers than cores are a warning, fewer and hyper-threads a note
   machine.inputs.settings.workers = 5;
   CHECK(machine.status("workers") == warning);
   CHECK(machine.check("workers").commands.at(0).command.ends_with(" --workers 4"));
+  CHECK(machine.check("workers").found == "5 prep workers on 4 usable cores");
+  machine.inputs.settings.cores = 1;
+  CHECK(machine.check("workers").found == "5 prep workers on 1 usable core");
+  machine.inputs.settings.cores = 2;
+  machine.inputs.settings.workers = 1;
+  CHECK(machine.check("workers").found == "1 prep worker on 2 usable cores");
+  machine.inputs.settings.cores = 4;
   machine.inputs.settings.workers = 3;
   CHECK(machine.status("workers") == note);
   machine.inputs.settings.workers = 4;
@@ -176,4 +187,31 @@ TEST_CASE("other processes are named with what they take of the CPU from five pe
   machine.system.while_burning = [] {};
   machine.remove("proc/stat");
   CHECK(machine.status("other-processes") == unknown);
+}
+
+TEST_CASE("of the processes that use the CPU the five busiest are named, those that use half a percent of it or more") {
+  const testing::TemporaryFolder folder;
+  const auto write = [&folder](int pid, int ticks) {
+    const std::string number = std::to_string(pid);
+    folder.write("proc/" + number + "/stat",
+                 number + " (p" + number + ") R 1 1 1 0 -1 0 0 0 0 0 " + std::to_string(ticks) + " 0 0 0 20 0 1 0 5 0 0\n");
+  };
+  HostFacts host;
+  host.cpus_allowed = {0, 1, 2, 3};
+  host.cores_usable = 4;
+  CpuSample before, after;
+  after.wall_seconds = 10;  // of four cores: 40 s
+  const double tick = 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const auto named = [&](const std::vector<double>& fractions) {
+    std::filesystem::remove_all(folder.path() / "proc");
+    ProcessWatch watch(folder.path());
+    for (std::size_t at = 0; at < fractions.size(); ++at) write(500'000 + static_cast<int>(at), 0);
+    watch.look();
+    for (std::size_t at = 0; at < fractions.size(); ++at) write(500'000 + static_cast<int>(at), static_cast<int>(fractions[at] * 40 / tick));
+    watch.look();
+    return background_load(before, after, host, watch).processes.size();
+  };
+  CHECK(named({0.2, 0.006, 0.004}) == 2);
+  CHECK(named({0.1, 0.09, 0.08, 0.07, 0.06, 0.05}) == 5);
+  CHECK(named({}) == 0);
 }

@@ -48,6 +48,22 @@ TEST_CASE("a report's cache curve crosses where whatif finds the smallest cache,
   CHECK(point_at(curve, 1)->bottleneck == "cpu");
 }
 
+TEST_CASE("a curve has each of its points once, also where the configuration or the crossing is one of its steps") {
+  for (const double cached : {0.0, 0.05, 0.35, 1.0}) {
+    CAPTURE(cached);
+    for (const char* const rates : {typed_rates, "G=1000,P=10208,C=251952,S=4698.5"}) {
+      RateModel model = rate_model_from_text(rates, curves_base);
+      model.cache_fraction = cached;
+      const ReportCurves curves = report_curves(model);
+      for (const auto* curve : {&curves.cache, &curves.cores, &curves.accelerator_speed}) {
+        REQUIRE(curve->has_value());
+        const auto& points = (*curve)->points;
+        CHECK(std::ranges::adjacent_find(points, {}, &CurvePoint::x) == points.end());
+      }
+    }
+  }
+}
+
 TEST_CASE("where a factor does not bind its curve says that there is enough") {
   const ReportCurves curves = report_curves(rate_model_from_text("G=1000,P=10208,C=251952,S=4698.5", curves_base));
   CHECK(*curves.cache->crossing == 0);

@@ -115,6 +115,7 @@ TEST_CASE("ranks that do not partition ask storage for what their own caches lac
   const std::vector<Trained> trained = train(inputs_of(PartitionMode::none));
   for (const Trained& rank : trained) CHECK_FALSE(rank.asks_others);
   CHECK(sum(trained, 1, &EpochTotals::samples) == samples);
+  CHECK(sum(trained, 1, &EpochTotals::hits) > 0);
   CHECK(sum(trained, 1, &EpochTotals::peer_hits) == 0);
   CHECK(sum(trained, 1, &EpochTotals::requested) > 0);
 }

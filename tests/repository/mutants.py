@@ -6,8 +6,8 @@ BUILD is a configured and built folder (`meson setup build/test -Dtests=enabled`
 cut off goes on where it was. The sources of the product are never touched.
 
 A mutant differs from the source by one operator, one constant, one condition or one statement. Only its source is compiled and linked in front of the libraries, and only the layer's test program is run: first
-the tests of like names, then the others, and for layers whose tests run the program dsanalyze those of like names. A mutant is killed when the tests fail, end by a signal, or take several times as long. A survivor is a missing test, or a change that makes no difference; the latter are
-listed in equivalent_mutants.txt with the reason and are not drawn.
+the tests of like names, then the others. Where a layer has tests that run the program dsanalyze, those of like names come last. A mutant is killed when the tests fail, end by a signal, or take several times as
+long. A survivor is a missing test, or a change that makes no difference; the latter are listed in equivalent_mutants.txt with the reason and are not drawn.
 
 --count is per layer. --again runs the survivors of earlier runs once more. --list prints survivors only.
 """
@@ -138,6 +138,7 @@ class Layer:
         self.sources = sorted(source for source, (output, _) in build.compiled.items() if library in output and source.is_relative_to(repository.ROOT) and source.suffix == ".cpp")
         self.test_names = [path.stem for path in repository.files(".cpp", under=repository.ROOT / "tests" / name) if path.stem.endswith("_test")]
         self.link = build.link_command(f"tests/{name}/{name}_test")
+        self.shared = next((argument for argument in self.link if "/libdsanalyze.so" in argument), None)  # that the test program uses instead of the layer's own library
         self.environment = build.tests[name]["env"]
         # Tests in Python that run the program dsanalyze, which is linked with the changed source for them.
         self.scripts = [test for test in build.tests.values() if len(test["cmd"]) > 1 and "DSANALYZE" in test["env"] and pathlib.Path(os.path.normpath(test["cmd"][1])).parent.name == name]
@@ -145,10 +146,11 @@ class Layer:
 
     def precompile(self):
         """A header of what the layer includes of other libraries, compiled once."""
-        includes = sorted({line for path in (*self.sources, *repository.files(".hpp", under=self.sources[0].parent)) for line in re.findall(r"^#include <[\w/]+(?:\.hpp)?>|^#include <fmt/\w+\.h>", path.read_text(), re.M)})
+        files = (*self.sources, *repository.files(".hpp", under=self.sources[0].parent))
+        includes = sorted({line for path in files for line in re.findall(r"^#include <[\w/]+(?:\.hpp)?>|^#include <fmt/\w+\.h>", path.read_text(), re.M)})
         header = self.folder / "others.hpp"
         text = "\n".join(includes) + "\n"
-        if not (self.folder / "others.hpp.gch").exists() or header.read_text() != text:
+        if not (self.folder / "others.hpp.gch").exists() or not header.exists() or header.read_text() != text:
             header.write_text(text)
             subprocess.run([*self.build.compile_command(self.sources[0]), "-x", "c++-header", "-o", self.folder / "others.hpp.gch", header], cwd=self.build.folder, capture_output=True, check=False)
 
@@ -178,8 +180,8 @@ class Layer:
         program = str(self.folder / name)
         command = list(link)
         command[command.index("-o") + 1] = program
-        at = next(place for place, argument in enumerate(command) if argument.startswith("-Wl,"))
-        done = subprocess.run([*command[:at], changed, "-fuse-ld=gold", "-Wl,-z,muldefs", *command[at:]], cwd=self.build.folder, capture_output=True, text=True, check=False)
+        at = next(place for place, argument in enumerate(command) if argument.endswith(".o"))
+        done = subprocess.run([*command[:at], *([changed] if changed else []), "-fuse-ld=gold", "-Wl,-z,muldefs", *command[at:]], cwd=self.build.folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"{name} of {self.name} cannot be linked; is {self.build.folder} built? {done.stderr[-300:]}")
         return program
@@ -215,15 +217,19 @@ class Layer:
         changed = self.folder / "mutated.o"
         if not self.compile(source, "\n".join(lines) + "\n", changed):
             return "does not compile", ""
-        program = self.linked(self.link, changed, "mutated")
+        program = self.linked(self.link, None if self.shared else changed, "mutated")
+        environment = self.environment
+        if self.shared:
+            self.linked(self.build.link_command(self.shared), changed, "libdsanalyze.so.0")
+            environment = {**environment, "LD_LIBRARY_PATH": str(self.folder)}
         result, by = "survived", ""
         for part in self.parts(source):
             if result == "survived":
-                result, by = self.run([program, *QUICKLY, *part], self.environment, TOO_LONG * self.usual + START_SECONDS)
+                result, by = self.run([program, *QUICKLY, *part], environment, TOO_LONG * self.usual + START_SECONDS)
         for test in self.scripts:
             if result == "survived" and alike(source.stem, pathlib.Path(test["cmd"][1]).stem):
-                environment = {**test["env"], "DSANALYZE": self.linked(self.build.link_command("dsanalyze"), changed, "dsanalyze")}
-                result, by = self.run([*test["cmd"], "--failfast"], environment, test["timeout"])
+                with_program = {**test["env"], "DSANALYZE_DATA_DIR": str(repository.ROOT), "DSANALYZE": self.linked(self.build.link_command("dsanalyze"), changed, "dsanalyze")}
+                result, by = self.run([*test["cmd"], "--failfast"], with_program, test["timeout"])
         return result, by
 
 
@@ -281,7 +287,8 @@ def main():
                     layer.prepare()
                 started = time.monotonic()
                 result, by = layer.tried(mutant)
-                row = {"layer": name, "file": mutant.file, "line": mutant.line + 1, "was": mutant.was.strip(), "now": mutant.now.strip(), "result": result, "by": by, "seconds": round(time.monotonic() - started, 1)}
+                row = {"layer": name, "file": mutant.file, "line": mutant.line + 1, "was": mutant.was.strip(), "now": mutant.now.strip(), "result": result, "by": by,
+                       "seconds": round(time.monotonic() - started, 1)}
                 known[key(mutant)] = row
                 results.write_text(json.dumps(known, indent=1))
                 print(shown(row), flush=True)

@@ -133,6 +133,7 @@ TEST_CASE("values that cannot be are refused by name, whatever the checksum says
   refused("\"0-2,9-11,20,27\"", "\"0-2,9-11,20,28\"", "/samples");
   refused("\"0-2,9-11,20,27\"", "\"0-2,9-11,27,20\"", "/samples");
   refused("\"0-2,9-11,20,27\"", "\"2-0,9-11,20,27\"", "/samples");
+  refused("\"0-2,9-11,20,27\"", "\"0-2,2-4,20,27\"", "/samples");
   refused("\"0-2,9-11,20,27\"", "\"0-2,9-11,20\"", "expected the 8 that its batches leave");
   refused("\"0-2,9-11,20,27\"", "\"0-4294967295\"", "/samples");
   refused("\"4,6,9\"", "\"4,6,10\"", "not of its subset");

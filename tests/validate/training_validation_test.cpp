@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,38 @@ TEST_CASE("a machine that has become slower since the profile is told, and anoth
   CHECK(at_speed(0.87).worst_error_as_profiled == doctest::Approx(1.02 / 0.87 - 1));
   CHECK(at_speed(0.7).outcome == "undecided");
   CHECK(at_speed(0.7).reason.find("70 % of the rate") != std::string::npos);
+}
+
+TEST_CASE("a change whose run fails is not run again, and says why; without the training as found there is no validation") {
+  ProfileResult profile = launched_profile();
+  profile.prep.emplace().samples_per_s = 1000;
+  profile.ingestion.emplace().samples_per_s = 2000;
+  profile.waits.emplace().step_seconds = 0.1;
+  profile.runs.emplace_back().name = "full";
+  profile.runs.back().samples_per_s = 900;
+  WhatIfResult result = result_of(2);
+  TrainingValidationPlan plan;
+  plan.rounds = 3;
+  plan.seconds = 60;
+  plan.measured_seconds = 8;
+  int tried = 0;
+  TrainingRuns runs;
+  runs.folder = [&tried]() -> std::shared_ptr<const std::filesystem::path> {
+    ++tried;
+    throw Error("no room");
+  };
+  plan.order = {1, 2};
+  validate_training(plan, profile, runs, result, null_events(), {}, system_timing());
+  CHECK(tried == 2);
+  CHECK(result.answers[1].not_measured == "its run failed: no room");
+  CHECK(result.answers[2].not_measured == "its run failed: no room");
+  plan.order = {0, 1};
+  tried = 0;
+  CHECK_THROWS_WITH_AS(validate_training(plan, profile, runs, result, null_events(), {}, system_timing()), "no room", Error);
+  CHECK(tried == 1);
+  runs.folder = []() -> std::shared_ptr<const std::filesystem::path> { throw Interrupted(); };
+  plan.order = {1, 2};
+  CHECK_THROWS_AS(validate_training(plan, profile, runs, result, null_events(), {}, system_timing()), Interrupted);
 }
 
 TEST_CASE("the rate of repeated runs is known no better than they agree") {

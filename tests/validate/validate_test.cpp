@@ -120,6 +120,16 @@ TEST_CASE("what this machine cannot run is said with its reason") {
     CHECK(cannot_run(real, measured, with(measured, change)).find("the CPU trains") != std::string::npos);
 }
 
+/// Keeps what it is told of the configurations' progress.
+struct ProgressOfAll final : EventSink {
+  void progress(const Progress& progress) override {
+    if (progress.activity.starts_with("validation, configuration ")) all.push_back(progress);
+  }
+  void note(const std::string& /*line*/) override {}
+  void finding(const Finding& /*finding*/) override {}
+  std::vector<Progress> all;
+};
+
 TEST_CASE("every answer that can be run is run, and says what it measured") {
   const ProfileInputs inputs = emulated_inputs();
   const ProfileResult profile = profile_of(inputs);
@@ -131,9 +141,16 @@ TEST_CASE("every answer that can be run is run, and says what it measured") {
   simulate_answers(profile, result, {});
   ValidationOptions options;
   options.seconds = 6;
-  validate(inputs, profile, result, options, null_events(), {}, system_timing());
+  ProgressOfAll told;
+  validate(inputs, profile, result, options, told, {}, system_timing());
   REQUIRE(result.validation.has_value());
   CHECK(result.validation->measured == 3);
+  REQUIRE(told.all.size() == 3);
+  CHECK(told.all[0].activity == "validation, configuration 1 of 3");
+  CHECK(told.all[0].fraction == 0);
+  CHECK(told.all[0].eta_seconds == doctest::Approx(6));
+  for (const Progress& each : told.all) CHECK(each.fraction == doctest::Approx(1 - each.eta_seconds / 6));
+  CHECK(told.all[2].fraction > told.all[1].fraction);
   CHECK(result.validation->not_measured == 1);
   for (const WhatIfAnswer& one : result.answers) {
     CHECK(one.measured.has_value() == one.not_measured.empty());
@@ -175,6 +192,20 @@ TEST_CASE("without a time budget as many configurations run as fit into three mi
   const ValidationPlan shared = plan_validation(inputs, profile, result, all);
   CHECK(shared.left_out == 0);
   CHECK(shared.seconds == doctest::Approx(60));
+}
+
+TEST_CASE("runs over the whole dataset take as long as over a subset that is as large") {
+  const ProfileInputs inputs = emulated_inputs();
+  ProfileResult profile = profile_of(inputs);
+  WhatIfQuestion question;
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, 0}};
+  const auto planned_seconds = [&] {
+    WhatIfResult result = answer(rate_model(profile), question);
+    return plan_validation(inputs, profile, result, {}).seconds;
+  };
+  const double of_subset = planned_seconds();
+  profile.dataset.subset_samples = 0;
+  CHECK(planned_seconds() == doctest::Approx(of_subset));
 }
 
 TEST_CASE("a validation that is stopped ends as interrupted") {
