@@ -156,19 +156,24 @@ class Jobs(ShareTest):
         self.nothing_is_left()
 
     def test_a_group_ends_with_the_pipe_of_the_program_that_started_it_once_no_job_is_left(self):
-        alone = self.share(*EMULATED, "--jobs", 2, "--end-with-stdin", stdin=subprocess.PIPE)
-        self.assertIsNone(alone.poll())
-        alone.stdin.close()
-        self.assertEqual(alone.wait(timeout=60), 0)
-        coordinator = self.share(*EMULATED, "--jobs", 1, "--end-with-stdin", stdin=subprocess.PIPE)
-        job = self.start(MINIMAL_C)
-        self.assertIn("epoch 0", "".join(iter_until(job.stdout, "epoch 0")))
-        coordinator.stdin.close()
-        self.assertIn("epoch 3", "".join(iter_until(job.stdout, "epoch 3")))  # It has its job still.
-        self.assertIsNone(coordinator.poll())
-        job.kill()
-        self.assertEqual(coordinator.wait(timeout=60), 0)
-        self.nothing_is_left()
+        for job in (None, MINIMAL_C):
+            reader, writer = os.pipe()
+            coordinator = self.share(*EMULATED, "--jobs", 1, "--end-with-stdin", stdin=reader)
+            os.close(reader)
+            if job is not None:
+                job = self.start(job)
+                self.assertIn("epoch 0", "".join(iter_until(job.stdout, "epoch 0")))
+            self.assertIsNone(coordinator.poll())
+            os.close(writer)
+            if job is not None:
+                self.assertIn("epoch 3", "".join(iter_until(job.stdout, "epoch 3")))  # The group goes on while it has its job.
+                self.assertIsNone(coordinator.poll())
+                job.kill()
+            self.assertEqual(coordinator.wait(timeout=60), 0)
+            self.nothing_is_left()
+        run = self.run_program("share", *EMULATED, "--jobs", 1, "--end-with-stdin", "--", "true")
+        self.assertEqual(run.returncode, 2, run.stderr)
+        self.assertIn("ends with its commands", run.stderr)
 
     def test_text_goes_to_stdout_where_that_is_no_pipe(self):
         with open(self.folder / "output", "w+", encoding="utf-8") as output:

@@ -139,6 +139,11 @@ class Share(unittest.TestCase):
         for end in ('', 'import os; os.kill(os.getpid(), 9)'):
             subprocess.run([sys.executable, '-c', f'import sys, dsanalyze\ndsanalyze.share(sys.argv[1], 2, address=sys.argv[2])\n{end}', self.data, address], timeout=60, check=False)
             self.assertTrue(until(lambda: not answers(address)))
+        group = dsanalyze.share(self.data, 2, address=address)
+        self.assertTrue(answers(address))
+        group.close()
+        group.close()
+        self.assertTrue(until(lambda: not answers(address)))
 
     def test_what_cannot_be_is_refused_by_name(self):
         for arguments, options, kind, name in (
