@@ -9,7 +9,7 @@ from time import monotonic_ns as now
 import torch
 from torch.utils.data import DataLoader
 
-from .batches import samples_of, tensors_of
+from .batches import is_shared, samples_of, tensors_of
 from .shared_memory import error_text, no_room_text
 from .stages import Pipe
 
@@ -144,7 +144,7 @@ def _map(batch):
     """Has the pages of tensors in shared memory mapped, as a step has that computes on them; batches that are handed out again are mapped already."""
     with torch.no_grad():
         for tensor in tensors_of(batch):
-            if tensor.device.type == 'cpu' and tensor.is_shared() and tensor.numel():
+            if is_shared(tensor) and tensor.numel():
                 flat = tensor.detach().reshape(-1)
                 flat[::max(1, page_bytes // flat.element_size())].sum()
 
@@ -389,7 +389,7 @@ def drain(records, workers, batches, seconds, which):
                 cpu.restarted()
             times.append(now())
             if warm:
-                first.shared_bytes = max(first.shared_bytes, sum(tensor.numel() * tensor.element_size() for tensor in tensors_of(batch[0]) if tensor.is_shared()))
+                first.shared_bytes = max(first.shared_bytes, sum(tensor.numel() * tensor.element_size() for tensor in tensors_of(batch[0]) if is_shared(tensor)))
             samples.append(_samples(first, source.lists, len(times) - 1, batch[0]))
             cpu.batch(samples[-1], cpu.used(sources))
     except Exception as problem:
