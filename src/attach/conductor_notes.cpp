@@ -46,6 +46,11 @@ void Conductor::say_prep() const {
   const Estimate prep = estimate_of_ratio(stretches_of(drain));
   const auto synthetic = m_training.phases.find(AttachPhase::synthetic);
   if (prep.windows == 0 || synthetic == m_training.phases.end()) return;
+  constexpr Bytes few_bytes = Bytes{1} << 20;
+  // Whether that is what the stream had read before is known in the end.
+  if (m_training.loader && m_training.loader->style == LoaderRecord::Style::iterable && drain.before && drain.after && drain.before->storage_bytes &&
+      drain.after->storage_bytes && *drain.after->storage_bytes > *drain.before->storage_bytes + few_bytes)
+    return m_events.note("prep: the stream read data from storage when it was begun again, so its rate is not told yet");
   const Estimate demand = estimate_of_ratio(stretches_of(synthetic->second));
   const bool watched = m_training.loader && m_training.loader->style == LoaderRecord::Style::watched;
   std::string note = fmt::format("prep: {:.1f} samples/s", prep.value);

@@ -12,35 +12,36 @@ from . import watched
 from .shared_memory import error_text
 
 rank_variables = (
-    ('RANK', 'WORLD_SIZE', 'LOCAL_RANK'),
-    ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK'),
-    ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_LOCALID'),
+    ('RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE'),
+    ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK', 'OMPI_COMM_WORLD_LOCAL_SIZE'),
+    ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_LOCALID', ''),  # Of a job that starts no ranks, too.
 )
 _own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _lengths_without_effects = (samplers.BatchSampler, samplers.SequentialSampler, samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler)
 
 
 def rank():
-    """Rank, world and local rank: torch.distributed's word where it has been initialised, else the environment's."""
+    """Rank, world, local rank and local world (None: not known): torch.distributed's word where it has been initialised, else the environment's."""
     distributed = sys.modules.get('torch.distributed')
-    local = 0
+    local, local_world = 0, None
     found = (0, 1)
     for names in rank_variables:
         values = [os.environ.get(name, '') for name in names]
         if values[0].isdigit() and values[1].isdigit():
             found = int(values[0]), int(values[1])
             local = int(values[2]) if values[2].isdigit() else 0
+            local_world = int(values[3]) if values[3].isdigit() else None
             break
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+    initialised = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    if initialised:
         found = distributed.get_rank(), distributed.get_world_size()
-    return {'rank': found[0], 'world': found[1], 'local_rank': local}
+    return {'rank': found[0], 'world': found[1], 'local_rank': local, 'local_world': local_world, 'distributed': initialised}
 
 
 def hello():
     """Asks no device: a script may still choose one."""
     message = {'t': 'hello', 'version': 1, 'pid': os.getpid(), 'parent': os.getppid(), 'argv': list(getattr(sys, 'argv', [])),
                'python': '.'.join(map(str, sys.version_info[:3])), 'torch': str(torch.__version__), 'cuda': False, 'device': '', 'threads': None}
-    message.update(rank())
     return message
 
 

@@ -1,5 +1,6 @@
 """Installs the hook in a process that has imported torch: functions around the DataLoader's, a connection to the launcher, and what forks inherit."""
 import atexit
+import functools
 import multiprocessing.process
 import os
 import sys
@@ -48,11 +49,11 @@ class Hook:
                     os.write(2, b'dsanalyze: this process may not speak to the program that started it: it changed its user. Start the command as that user.\n')
                 os._exit(1)  # the launcher is lost, and with it what this run was for
             return
-        message = facts.hello()
-        link.send(message)
+        rank = facts.rank()
+        link.send(dict(facts.hello(), **rank))
         engine = Passive(link, _next) if self.passive else Phases(link, _next, _index)
         engine.follow_ranks = self.gradients.follow_ranks
-        engine.rank = {key: message[key] for key in ('rank', 'world', 'local_rank')}
+        engine.rank = rank
         self.engine = engine
         engine.outputs, engine.standstill = self.outputs, self.standstill
 
@@ -70,6 +71,16 @@ class Hook:
             found = facts.loader_facts(loader, entry['origin'])
             entry['record'] = Record(found, None if self.passive else facts.recipe(loader), facts.leads(loader))
         return entry['record']
+
+    def joined(self):
+        """torch.distributed has been initialised: the launcher hears of this rank, though it may never have a loader."""
+        try:
+            if self.waiting:
+                self.connect()
+            elif self.engine is not None and not self.engine.off:
+                self.engine.tell_rank()
+        except Exception as error:
+            _fault(error)
 
     def followed(self, loader):
         """A new iterator of the script, in a process that may train."""
@@ -184,6 +195,21 @@ def _fault(error):
         hook.engine.fault(error)
 
 
+def _follow_groups():
+    distributed = torch.distributed
+    original = getattr(distributed, 'init_process_group', None)
+    if original is None:  # This torch has no distributed part.
+        return
+
+    @functools.wraps(original)
+    def init_process_group(*arguments, **named):
+        result = original(*arguments, **named)
+        hook.joined()
+        return result
+
+    distributed.init_process_group = init_process_group
+
+
 def _may_be_worker():
     """Started by multiprocessing: perhaps a DataLoader's worker, perhaps a rank. The first iterator tells."""
     command = ' '.join(map(str, getattr(sys, 'orig_argv', sys.argv)))
@@ -200,6 +226,7 @@ def install():
     _Base._reset = _patched_reset
     loaders.DataLoader.__iter__ = _patched_loader_iter
     hook.gradients = Gradients(lambda: hook.engine if hook.engine is not None and not hook.engine.off else None, losses=not hook.passive)
+    _follow_groups()
     if facts.rank()['world'] > 1:
         hook.gradients.follow_ranks()
     folder = os.path.dirname(os.environ['DSANALYZE_ATTACH'])

@@ -50,6 +50,9 @@ class ProcessTree {
   /// What the descendants used, with those that have ended: the kernel adds what a collected process used to its parent. So what `root` itself has
   /// used is in it, unless the caller takes it off by a look before it starts anything.
   [[nodiscard]] TreeUse use() const;
+  /// The memory that they use together now, without pages of files: what several share counts once (PSS). Absent where the kernel does not say. It
+  /// looks at each of their pages, which takes milliseconds for a gigabyte.
+  [[nodiscard]] std::optional<Bytes> memory() const;
   /// Whether this process has a file mapped whose path contains this.
   [[nodiscard]] bool maps(int process, std::string_view part_of_path) const;
 
