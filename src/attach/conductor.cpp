@@ -30,11 +30,19 @@ AttachPhase Conductor::phase() const {
 
 PhaseMeasurement& Conductor::measurement() { return m_training.phases[phase()]; }
 
+void Conductor::take_memory(Bytes memory) {
+  const auto take = [memory](std::optional<Bytes>& peak) { peak = std::max(peak.value_or(0), memory); };
+  if (m_stage == Stage::drains) {
+    if (!m_training.drains.empty()) take(m_training.drains.back().memory_peak);
+  } else if (m_stage != Stage::warm && m_stage != Stage::done) {
+    if (const auto measured = m_training.phases.find(phase()); measured != m_training.phases.end()) take(measured->second.memory_peak);
+  }
+}
+
 Conductor::Answers Conductor::receive(int member, const HookMessage& message, Nanoseconds now) {
   Member& sender = m_members[member];
   if (const auto* hello = std::get_if<HelloMessage>(&message)) {
-    sender.hello = *hello;
-    m_training.ranks[hello->rank] = *hello;
+    take_hello(sender, *hello);
     return {};
   }
   if (const auto* passive = std::get_if<PassiveMessage>(&message)) {
@@ -137,57 +145,6 @@ void Conductor::take_gap(Member& member, const std::optional<EpochGap>& between,
   gaps.back().first_batch_seconds = window->wait.front();
 }
 
-Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
-  const auto left = m_members.find(member);
-  if (left == m_members.end()) return {};
-  const bool trained = left->second.trains && !left->second.said_bye;
-  const int rank = left->second.hello ? left->second.hello->rank : 0;
-  m_members.erase(left);
-  if (finished()) return {};
-  if (!trained) return meet(now);
-  const auto others = std::ranges::count_if(m_members, [](const auto& each) { return each.second.trains; });
-  if (others > 0) throw Error(fmt::format("rank {} of the training ended while the others were profiled", rank));
-  return meet(now);
-}
-
-Conductor::Answers Conductor::tick(Nanoseconds now) {
-  if (finished()) return {};
-  Answers answers = meet(now);
-  if (!answers.empty()) return answers;
-  find_hanging(now);
-  std::optional<Nanoseconds> longest;
-  std::string missing;
-  for (const auto& [number, member] : m_members) {
-    if (!member.trains) continue;
-    if (member.waits()) longest = std::min(longest.value_or(member.since), member.since);
-    if (!member.waits() && missing.empty())
-      missing = fmt::format("rank {} (PID {})", member.hello ? member.hello->rank : 0, member.hello ? member.hello->pid : 0);
-  }
-  if (longest && !missing.empty() && to_seconds(now - *longest) > m_plan.hang_seconds)
-    throw StandsStill(
-        fmt::format("{} has not come to its next checkpoint for {:.0f} s while the other ranks wait there: it hangs, or it takes fewer steps",
-                    missing, m_plan.hang_seconds));
-  return {};
-}
-
-/// A rank between two checkpoints takes a window's steps, or drains. What a script does between epochs, validation for one, may take longer.
-void Conductor::find_hanging(Nanoseconds now) const {
-  constexpr double drain_slack = 150;
-  constexpr double between_epochs = 600;
-  for (const auto& [number, member] : m_members) {
-    if (!member.trains || !m_begin || member.waits() || member.said_bye || !member.hello) continue;
-    double allowed = 2 * window_seconds + 20 * m_step_seconds;
-    if (member.drain_seconds > 0) allowed = member.drain_seconds + drain_slack;
-    if (member.between_epochs) allowed = between_epochs;
-    allowed += m_plan.hang_seconds;
-    if (to_seconds(now - member.since) > allowed)
-      throw StandsStill(
-          fmt::format("rank {} (PID {}) has not come to its next checkpoint for {:.0f} s: the script or its loader hangs, or its steps take "
-                      "longer than --hang-timeout allows",
-                      member.hello->rank, member.hello->pid, allowed));
-  }
-}
-
 /// Where one rank's epoch has ended, the others may not wait for it at a checkpoint: it may wait for them in a collective call.
 Conductor::Answers Conductor::let_finish_epoch() {
   Answers answers;
@@ -197,21 +154,6 @@ Conductor::Answers Conductor::let_finish_epoch() {
     answers.push_back({number, RunSteps{phase(), unbounded_batches}});
   }
   return answers;
-}
-
-bool Conductor::all_here(Nanoseconds now) const {
-  int world = 1;
-  int here = 0;
-  std::optional<Nanoseconds> first;
-  for (const auto& [number, member] : m_members) {
-    if (member.hello) world = std::max(world, member.hello->world);
-    if (!member.trains) continue;
-    if (!member.waits()) return false;
-    ++here;
-    first = std::min(first.value_or(member.since), member.since);
-  }
-  if (here == 0) return false;
-  return here >= world || m_begin || to_seconds(now - *first) > m_plan.follower_seconds;
 }
 
 Conductor::Answers Conductor::answer_all(const Answer& answer) {
@@ -469,12 +411,6 @@ std::optional<int> Conductor::more_workers() const {
   if (synthetic == m_training.phases.end() || rate_of(*most) >= estimate_of_ratio(stretches_of(synthetic->second)).value) return std::nullopt;
   const bool scales = rate_of(*most) > worth_doubling * rate_of(*before) * most->workers / before->workers;
   return scales ? std::optional(2 * most->workers) : std::nullopt;
-}
-
-std::map<int, int> Conductor::training_processes() const {
-  std::map<int, int> processes;
-  for (const auto& [rank, pid] : m_trainers) processes[pid] = rank;
-  return processes;
 }
 
 void Conductor::take_drains() {

@@ -36,7 +36,7 @@ class Conductor {
     double seconds = 180;               ///< for all phases, from the first checkpoint on
     double settling_seconds = 0;        ///< before them: the training takes steps that are not measured
     double hang_seconds = 60;           ///< the longest that one rank may keep the others waiting
-    double follower_seconds = 10;       ///< a rank without a loader by then has none
+    double follower_seconds = 10;       ///< a rank without a loader by then has none, and one without a process is elsewhere
     std::vector<int> worker_counts{};   ///< for which P is measured besides the job's own
     Bytes subset_bytes = 0;             ///< at most, of what is read for prep and cached
     Bytes kept_bytes = Bytes{1} << 30;  ///< at most, of the batches of the synthetic phase, each rank
@@ -54,8 +54,12 @@ class Conductor {
   Answers receive(int member, const HookMessage& message, Nanoseconds now);
   /// Its connection is closed.
   Answers leave(int member, Nanoseconds now);
-  /// To be called a few times a second: deadlines. Throws StandsStill that names the rank for which the others wait in vain.
+  /// To be called a few times a second: deadlines. Throws StandsStill that names the rank for which the others wait in vain, and Error where ranks
+  /// run on other servers.
   Answers tick(Nanoseconds now);
+
+  /// What all processes of the training use now, which counts for what is being measured.
+  void take_memory(Bytes memory);
 
   /// All phases are over: every rank was told to end.
   [[nodiscard]] bool finished() const { return m_stage == Stage::done; }
@@ -96,11 +100,13 @@ class Conductor {
     [[nodiscard]] bool waits() const { return at || drained; }
   };
 
+  void take_hello(Member& sender, const HelloMessage& hello);
   [[nodiscard]] bool all_here(Nanoseconds now) const;
   Answers answer_all(const Answer& answer);
   Answers meet(Nanoseconds now);
   Answers let_finish_epoch();
   void find_hanging(Nanoseconds now) const;
+  void find_elsewhere(Nanoseconds now);
   Answers decide(Nanoseconds now);
   Answer next_steps(Nanoseconds now);
   Answer next_pass(Nanoseconds now);
@@ -151,7 +157,8 @@ class Conductor {
   EventSink& m_events;
   std::map<int, Member> m_members;
   AttachedTraining m_training;
-  std::map<int, int> m_trainers;  ///< the process that trains, by rank
+  std::map<int, int> m_trainers;                   ///< the process that trains, by rank
+  std::optional<Nanoseconds> m_elsewhere_since{};  ///< ranks are missing of which it is certain that they do not start here any more
   Stage m_stage = Stage::full;
   bool m_warming_up = true;
   bool m_said_waiting = false;

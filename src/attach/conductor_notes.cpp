@@ -46,6 +46,11 @@ void Conductor::say_prep() const {
   const Estimate prep = estimate_of_ratio(stretches_of(drain));
   const auto synthetic = m_training.phases.find(AttachPhase::synthetic);
   if (prep.windows == 0 || synthetic == m_training.phases.end()) return;
+  constexpr Bytes few_bytes = Bytes{1} << 20;
+  // Whether that is what the stream had read before is known in the end.
+  if (m_training.loader && m_training.loader->style == LoaderRecord::Style::iterable && drain.before && drain.after && drain.before->storage_bytes &&
+      drain.after->storage_bytes && *drain.after->storage_bytes > *drain.before->storage_bytes + few_bytes)
+    return m_events.note("prep: the stream read data from storage when it was begun again, so its rate is not told yet");
   const Estimate demand = estimate_of_ratio(stretches_of(synthetic->second));
   const bool watched = m_training.loader && m_training.loader->style == LoaderRecord::Style::watched;
   std::string note = fmt::format("prep: {:.1f} samples/s", prep.value);
@@ -57,20 +62,6 @@ void Conductor::say_prep() const {
     note += fmt::format("; the loader alone is {} the training with batches at hand ({} samples/s)", compared, format_number(demand.value));
   }
   m_events.note(note);
-}
-
-/// Phases of two trainings mixed would be those of neither.
-void Conductor::refuse_second_training(const Member& member) {
-  if (!member.hello) return;
-  const auto [first, is_new] = m_trainers.try_emplace(member.hello->rank, member.hello->pid);
-  if (is_new || first->second == member.hello->pid) return;
-  const auto full = m_training.phases.find(AttachPhase::full);
-  m_training.several_trainings |= full != m_training.phases.end() && full->second.whole_run;
-  if (!m_begin) return;
-  throw Error(
-      fmt::format("the command runs more than one training: process {} trains, too, after process {} was measured in part. Profile a command that "
-                  "runs one training, which lasts until its phases are over, or pass a shorter --time-budget",
-                  member.hello->pid, first->second));
 }
 
 /// Of the time between two checkpoints of the phase full.

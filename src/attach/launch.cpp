@@ -32,6 +32,8 @@ namespace {
 constexpr int poll_milliseconds = 20;
 constexpr double look_seconds = 1;        ///< between two looks for processes that use PyTorch without the hook
 constexpr double later_look_seconds = 2;  ///< and for those without tracer, once the hook has spoken
+constexpr double memory_seconds = 0.5;    ///< between two looks at the training's memory, at least
+constexpr Nanoseconds looks_apart = 100;  ///< times the CPU time that such a look takes
 constexpr double deaf_seconds = 30;       ///< until a process that the hook has not announced is one without the hook
 
 std::string how_it_ended(const LaunchedTraining& launched) {
@@ -138,6 +140,7 @@ class Launch {
       const Nanoseconds now = m_clock.now();
       if (const auto status = collect_children(m_process)) ended(*status);
       look(now);
+      look_at_memory(now);
       if (m_settings.mode == AttachMode::passive) explain_passive(now);
       if (m_tracer) m_tracer->serve();
       if (m_tracer && !m_launched.memory_usable && m_conductor.has_left_full()) m_launched.memory_usable = read_host_facts().memory_usable;
@@ -330,6 +333,13 @@ class Launch {
     }
   }
 
+  void look_at_memory(Nanoseconds now) {
+    if (!m_launched.heard || now < m_next_memory_look) return;
+    const Nanoseconds used_before = thread_cpu_time();
+    if (const auto memory = m_tree.memory()) m_conductor.take_memory(*memory);
+    m_next_memory_look = m_clock.now() + std::max(to_nanoseconds(memory_seconds), looks_apart * (thread_cpu_time() - used_before));
+  }
+
   /// Fails where the hook could not be installed in a process: it has left the reason, and may have ended since.
   void check_hook() {
     for (const auto& [process, fault] : left_by_processes(m_settings.folder, "fault-"))
@@ -414,6 +424,7 @@ class Launch {
   std::optional<TreeProcess> m_deaf;  ///< a process that uses PyTorch and has not spoken
   Nanoseconds m_deaf_since = 0;
   Nanoseconds m_next_look = 0;
+  Nanoseconds m_next_memory_look = 0;
   std::optional<Nanoseconds> m_train_like_since;  ///< something was seen that a training does
   bool m_said_waiting = false;
 };

@@ -71,6 +71,8 @@ HelloMessage read_hello(JsonObject& object) {
   hello.pid = static_cast<int>(object.integer("pid", 1, INT32_MAX));
   hello.world = static_cast<int>(object.integer("world", 1, most_workers));
   hello.rank = static_cast<int>(object.integer("rank", 0, hello.world - 1));
+  if (const auto local = object.optional_integer("local_world", 1, most_workers)) hello.local_world = static_cast<int>(*local);
+  hello.distributed = object.has("distributed") && object.boolean("distributed");
   return hello;
 }
 
@@ -189,6 +191,7 @@ DrainedMessage read_drained(JsonObject& object) {
     for (JsonObject& stage : object.objects("stages"))
       message.stages.push_back({stage.text("name"), stage.text("file"), static_cast<int>(stage.integer("line", 0, INT32_MAX)), count(stage, "count"),
                                 to_seconds(instant(stage, "cpu")), to_seconds(instant(stage, "process")), stage.boolean("collates")});
+  message.differs = object.has("differs") && object.boolean("differs");
   message.error = object.optional_text("error").value_or("");
   return message;
 }

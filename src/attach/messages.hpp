@@ -22,6 +22,8 @@ struct HelloMessage {
   int pid = 0;
   int rank = 0;
   int world = 1;
+  std::optional<int> local_world{};  ///< ranks on this server, where what started them says so
+  bool distributed = false;          ///< the library that trains has initialised its ranks: all of them run
 };
 
 /// What the process trains on, said before its first loader.
@@ -129,7 +131,8 @@ struct DrainedMessage {
     bool collates = false;       ///< the loader's collate_fn
   };
   std::vector<Stage> stages{};
-  std::string error;  ///< why there is nothing, or less; empty
+  bool differs = false;  ///< the stream's first batches look different from those of the pass before
+  std::string error;     ///< why there is nothing, or less; empty
 };
 
 /// What the process has done so far, sent while none of its loaders is known to train.

@@ -96,6 +96,25 @@ std::string unrecognised_text(const std::string& seen) {
                      watch_text());
 }
 
+std::string text_of(const RankCount& ranks) {
+  return fmt::format("{} ranks, and {} of them {} of this command in which dsanalyze's hook works", ranks.world, ranks.here,
+                     ranks.here == 1 ? "is a process" : "are processes");
+}
+
+RankCount AttachedTraining::rank_count() const {
+  RankCount count;
+  for (const auto& [rank, hello] : ranks) count.world = std::max(count.world, hello.world);
+  int local = 0;
+  for (const auto& [rank, hello] : ranks) {
+    if (hello.world != count.world) continue;
+    ++count.here;
+    count.known |= hello.distributed;
+    local = std::max(local, hello.local_world.value_or(0));
+  }
+  count.known |= local > 0 && local < count.world && count.here >= local;
+  return count;
+}
+
 bool AttachedTraining::fetched_in_thread() const { return std::ranges::find(notes, "loader-in-thread", &NoteMessage::code) != notes.end(); }
 
 bool AttachedTraining::stream_goes_on() const { return std::ranges::find(notes, "stream-goes-on", &NoteMessage::code) != notes.end(); }

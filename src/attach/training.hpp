@@ -35,13 +35,25 @@ struct PhaseMeasurement {
   std::optional<std::uint64_t> pass_steps{};  ///< of the last whole pass that was seen
   bool too_slow = false;                      ///< its steps take so long that there was no time to see whether they are steady
   std::optional<TreeUse> before, after;
-  std::uint64_t kept_batches = 0;  ///< synthetic: handed out in turn
+  std::optional<Bytes> memory_peak{};  ///< of all processes together, by looks during it
+  std::uint64_t kept_batches = 0;      ///< synthetic: handed out in turn
 };
+
+/// How many ranks a training has, and how many of them run in processes of this command that have the hook.
+struct RankCount {
+  int world = 1;
+  int here = 0;
+  bool known = false;  ///< what the processes say is certain: the others are not about to start here
+  [[nodiscard]] int elsewhere() const { return known && here < world ? world - here : 0; }
+};
+/// "4 ranks, and 2 of them are processes of this command in which dsanalyze's hook works".
+std::string text_of(const RankCount& ranks);
 
 struct DrainMeasurement {
   int workers = 0;
   std::map<int, DrainedMessage> by_rank;
   std::optional<TreeUse> before, after;
+  std::optional<Bytes> memory_peak{};
 };
 
 /// What a rank's script did beside its training steps in the phase full.
@@ -53,7 +65,7 @@ struct BesideSteps {
 
 /// What was observed of a launched training.
 struct AttachedTraining {
-  std::map<int, HelloMessage> ranks;
+  std::map<int, HelloMessage> ranks;  ///< the process of each that said last what it is; one of a larger world stays
   DeviceMessage device;
   std::map<int, std::vector<int>> cpus;              ///< that each rank may use
   std::optional<LoaderRecord> loader;                ///< the primary one of the lowest rank
@@ -77,6 +89,7 @@ struct AttachedTraining {
   [[nodiscard]] bool fetched_in_thread() const;
   /// Whether no second pass over the loader's stream can be begun beside the script's own.
   [[nodiscard]] bool stream_goes_on() const;
+  [[nodiscard]] RankCount rank_count() const;
   /// Whether a phase has windows of steps.
   [[nodiscard]] bool measured() const;
 };

@@ -6,6 +6,38 @@
 using namespace dsanalyze;
 using namespace dsanalyze::testing;
 
+namespace {
+
+enum class Said { nothing, local_world, distributed };
+
+/// The first `here` of four ranks say who they are.
+void join_some(Conductor& conductor, int here, Said said, std::optional<int> local_world = 2) {
+  for (int i = 0; i < here; ++i) {
+    HelloMessage hello;
+    hello.pid = 100 + i;
+    hello.rank = i;
+    hello.world = 4;
+    if (said == Said::local_world) hello.local_world = local_world;
+    hello.distributed = said == Said::distributed;
+    conductor.receive(i, hello, 0);
+  }
+}
+
+void name_loader(Conductor& conductor, int member) {
+  LoaderMessage loader;
+  loader.primary = true;
+  conductor.receive(member, loader, 0);
+}
+
+/// What the conductor says once ranks had time to come; "accepted" where it goes on.
+std::string ended_with(Conductor& conductor) {
+  conductor.tick(to_nanoseconds(1));
+  conductor.tick(to_nanoseconds(10));
+  return message_of<Error>([&] { conductor.tick(to_nanoseconds(12)); });
+}
+
+}  // namespace
+
 TEST_CASE("ranks are never out of step, whichever comes first to a checkpoint, over many epochs") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
@@ -146,4 +178,63 @@ TEST_CASE("ranks without a loader follow the others") {
   CHECK(conductor.receive(0, CheckpointMessage{}, 0).empty());
   CHECK(conductor.tick(to_nanoseconds(5)).empty());
   CHECK(conductor.tick(to_nanoseconds(11)).size() == 1);
+}
+
+TEST_CASE("ranks on other servers are an error that says how many there are and what to do, whether or not a step was taken") {
+  for (const Said said : {Said::local_world, Said::distributed}) {
+    for (const bool stepped : {false, true}) {
+      CAPTURE(static_cast<int>(said));
+      CAPTURE(stepped);
+      Conductor conductor = made(60);
+      join_some(conductor, 2, said);
+      for (int i = 0; stepped && i < 2; ++i) {
+        name_loader(conductor, i);
+        CHECK(conductor.receive(i, CheckpointMessage{}, 0).empty());
+      }
+      const std::string error = ended_with(conductor);
+      CHECK(says(error, "4 ranks, and 2 of them are processes of this command"));
+      CHECK(says(error, "2 are elsewhere, on other servers"));
+      CHECK(says(error, "torchrun --nnodes 1"));
+    }
+  }
+}
+
+TEST_CASE("ranks that follow, that start late or that only the environment of a job promises are none of another server") {
+  Conductor followers = made(60);
+  join_some(followers, 4, Said::distributed);
+  name_loader(followers, 0);
+  CHECK(followers.receive(0, CheckpointMessage{}, 0).empty());
+  followers.tick(to_nanoseconds(5));
+  CHECK(followers.tick(to_nanoseconds(11)).size() == 1);
+
+  Conductor late = made(60);
+  join_some(late, 2, Said::distributed);
+  late.tick(to_nanoseconds(1));
+  late.tick(to_nanoseconds(9));
+  join_some(late, 3, Said::distributed);
+  CHECK(late.tick(to_nanoseconds(12)).empty());
+  join_some(late, 4, Said::distributed);
+  CHECK(late.tick(to_nanoseconds(30)).empty());
+
+  Conductor starting = made(60);
+  join_some(starting, 2, Said::local_world, 3);
+  CHECK(ended_with(starting) == "accepted");
+
+  Conductor job = made(60);
+  join_some(job, 1, Said::nothing);
+  name_loader(job, 0);
+  CHECK(job.receive(0, CheckpointMessage{}, 0).empty());
+  job.tick(to_nanoseconds(5));
+  CHECK(job.tick(to_nanoseconds(11)).size() == 1);
+}
+
+TEST_CASE("a helper of a rank that names no ranks takes no rank's place") {
+  Conductor conductor = made(60);
+  join_some(conductor, 4, Said::distributed);
+  HelloMessage helper;
+  helper.pid = 300;
+  conductor.receive(7, helper, 0);
+  CHECK(conductor.training().ranks.at(0).pid == 100);
+  CHECK(conductor.training().rank_count().elsewhere() == 0);
+  CHECK(ended_with(conductor) == "accepted");
 }

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <tuple>
+
 #include "../base/texts.hpp"
 #include "made_training.hpp"
 
@@ -360,5 +362,61 @@ TEST_CASE("what a drained stream takes to begin again is no part of P, unless ea
     DrainMeasurement other = drain;
     other.by_rank[silent] = {};
     CHECK(stretches_of(other).empty());
+  }
+}
+
+TEST_CASE("the memory that is seen while a phase is measured is that phase's, and what is read ahead of the drains is none's") {
+  Training training;
+  Conductor* seen = nullptr;
+  Bytes at = 0;
+  Conductor::Plan plan;
+  plan.seconds = 60;
+  plan.worker_counts = {1};
+  Conductor conductor(
+      plan,
+      [&] {
+        if (seen != nullptr) seen->take_memory(at += 1000);
+        return TreeUse{};
+      },
+      null_events());
+  conductor.take_memory(1 << 30);  // Before the first step.
+  seen = &conductor;
+  training.run(conductor);
+  const AttachedTraining& measured = conductor.training();
+  const Bytes full = measured.phases.at(AttachPhase::full).memory_peak.value_or(0);
+  const Bytes synthetic = measured.phases.at(AttachPhase::synthetic).memory_peak.value_or(0);
+  const Bytes prep = measured.drains.front().memory_peak.value_or(0);
+  const Bytes cached = measured.phases.at(AttachPhase::cached).memory_peak.value_or(0);
+  CHECK(0 < full);
+  CHECK(full < synthetic);
+  CHECK(synthetic < prep);
+  CHECK(prep < cached);
+  CHECK(cached < (1 << 30));
+  CHECK_FALSE(measured.warm->memory_peak);
+}
+
+TEST_CASE("the rate of a stream that reads from storage when it is begun again is not said before it is known what it read") {
+  for (const auto& [style, from_storage, told] : {std::tuple{LoaderRecord::Style::iterable, Bytes{8} << 20, false},
+                                                  {LoaderRecord::Style::iterable, Bytes{1000}, true},
+                                                  {LoaderRecord::Style::map, Bytes{8} << 20, true}}) {
+    Training training;
+    training.style = style;
+    Notes notes;
+    Conductor::Plan plan;
+    plan.seconds = 60;
+    Bytes read = 0;
+    Conductor conductor(
+        plan,
+        [&, each = from_storage] {
+          TreeUse use;
+          use.storage_bytes = read += each;
+          return use;
+        },
+        notes);
+    training.run(conductor);
+    const auto said = std::ranges::find_if(notes.lines, [](const std::string& line) { return line.starts_with("prep: "); });
+    REQUIRE(said != notes.lines.end());
+    CHECK(says(*said, "samples/s") == told);
+    CHECK(says(*said, "not told yet") != told);
   }
 }

@@ -98,3 +98,13 @@ TEST_CASE("an answer is one line that says what to do") {
   CHECK(says(answer_text(SwitchPhase{AttachPhase::synthetic, 16, 1024}), "\"keep\":16"));
   CHECK(says(answer_text(DrainLoader{4, 100, 2.5, true}), "\"pass\":\"measure\""));
 }
+
+TEST_CASE("a process says which of how many ranks it is, and how many are on its server where it knows") {
+  const auto first = parsed<HelloMessage>(R"({"t":"hello","pid":7,"rank":1,"world":4,"local_world":2,"distributed":true})");
+  CHECK(first.local_world == 2);
+  CHECK(first.distributed);
+  const auto later = parsed<HelloMessage>(R"({"t":"rank","pid":7,"rank":1,"world":4,"local_world":null})");
+  CHECK_FALSE(later.local_world);
+  CHECK_FALSE(later.distributed);
+  CHECK(says(refused(R"({"t":"hello","pid":7,"rank":1,"world":4,"local_world":0})"), "local_world"));
+}

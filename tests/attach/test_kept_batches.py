@@ -73,10 +73,21 @@ class Kept(unittest.TestCase):
             self.assertEqual(Array.copies, 8)
 
     def test_arrays_that_are_not_donated_are_handed_out_as_they_are(self):
-        arrays = [Array((4, 2)) for _ in range(2)]
+        arrays = [Array((4, 2)) for _ in range(3)]
         made = replay(*({'x': array} for array in arrays))
-        self.assertEqual([made.next()[0]['x'] for _ in range(4)], 2 * arrays)
-        self.assertEqual(made.bytes, 2 * 32)
+        self.assertEqual([made.next()[0]['x'] for _ in range(9)], 3 * arrays)
+        self.assertEqual(made.bytes, 3 * 32)
+
+    def test_a_script_that_looks_one_batch_ahead_and_donates_each_never_gets_one_that_is_deleted(self):
+        for count in (1, 2, 3, 5):
+            made = replay(*({'x': Array((4, 2))} for _ in range(count)))
+            held = made.next()[0]['x']
+            for _ in range(12):
+                following = made.next()[0]['x']
+                self.assertFalse(held.is_deleted())
+                held.deleted = True
+                held = following
+            self.assertEqual(len(made), count if count < 3 else count - 2)
 
     def test_an_array_of_numpys_is_handed_out_as_a_copy(self):
         try:

@@ -47,6 +47,19 @@ class Ranks(unittest.TestCase):
             self.assertEqual([len(window['wait']) for window in connection.windows()][1:], [2, *[6] * 4])  # A forked rank ends without a last word.
             self.assertEqual(len(connection.at('epoch_end')), 5)
 
+    def test_ranks_say_how_many_there_are_and_those_without_a_loader_too(self):
+        self.launcher = Launcher(lambda hello: Plan(then=run(1000)))
+        self.launcher.run(train, '--spawn', 2, '--follows')
+        ranks = {}
+        for connection in self.launcher.connections:
+            for message in connection.of('hello') + connection.of('rank'):
+                ranks[message['rank'], message['world']] = message
+        self.assertEqual({(0, 2), (1, 2)} - set(ranks), set())
+        for number in range(2):
+            self.assertTrue(ranks[number, 2]['distributed'])
+            self.assertGreater(ranks[number, 2]['pid'], 0)
+        self.assertEqual(sum(len(connection.of('loader')) for connection in self.launcher.connections), 1)
+
     def test_a_slow_rank_waits_for_data_and_the_other_for_it(self):
         for arguments in ((), ('--plain',)):
             ranks = self.launch('--slow', '1', *arguments)

@@ -335,3 +335,37 @@ TEST_CASE("where a thread of the script fetches batches and neither prep nor com
   CHECK_FALSE(result.bottleneck);
   CHECK(says(finding_of(result, "waits-not-separable").message, "not separable"));
 }
+
+TEST_CASE("the number of batches that G is of is that of the measured steps, where it is below 16") {
+  LaunchedTraining launched = prep_bound();
+  CHECK_FALSE(finds(profile_of(launched), "few-kept-batches"));
+  const auto hand_out = [&](std::uint64_t batches) {
+    for (StepWindow& window : launched.training.phases[AttachPhase::synthetic].by_rank[0]) {
+      window.batch.resize(window.samples.size());
+      for (std::size_t i = 0; i < window.batch.size(); ++i) window.batch[i] = 1 + i % batches;
+    }
+  };
+  hand_out(16);
+  CHECK_FALSE(finds(profile_of(launched), "few-kept-batches"));
+  hand_out(13);
+  CHECK(
+      says(finding_of(profile_of(launched), "few-kept-batches").message, "with 13 batches that were handed out in turn, not 16: the script changed"));
+  launched.training.phases[AttachPhase::synthetic].kept_batches = 14;
+  CHECK(says(finding_of(profile_of(launched), "few-kept-batches").message, "with 13 batches that were handed out in turn, not 16: more did not fit"));
+}
+
+TEST_CASE("the memory that was seen in a phase is that of its run, and ranks elsewhere are said of a real run alone") {
+  LaunchedTraining launched = prep_bound();
+  CHECK_FALSE(profile_of(launched).run("full")->memory_peak_bytes);
+  launched.training.phases[AttachPhase::full].memory_peak = 5 << 20;
+  launched.training.drains.front().memory_peak = 7 << 20;
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.run("full")->memory_peak_bytes == Bytes{5 << 20});
+  CHECK(result.run("prep")->memory_peak_bytes == Bytes{7 << 20});
+  launched.training.ranks[0].world = 4;
+  launched.training.ranks[0].distributed = true;
+  CHECK_FALSE(finds(profile_of(launched), "ranks-elsewhere"));
+  LaunchSettings real;
+  real.mode = AttachMode::passive;
+  CHECK(says(finding_of(attached_profile(launched, real, HostFacts{}), "ranks-elsewhere").message, "4 ranks, and 1 of them is a process"));
+}

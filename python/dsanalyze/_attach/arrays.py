@@ -1,8 +1,9 @@
 """What batches hold beside PyTorch's tensors: arrays of NumPy, of JAX, and tensors of TensorFlow. None of these libraries is imported here.
 
-A kind of such values says for a batch that is kept: own(), the value in memory of this process alone; again(), what is handed out while nothing has
-changed it; copied(), what is handed out otherwise; mark(), which is another one once it has changed; size() and shared(), its bytes, and those of
-them in memory that processes share.
+A kind of such values says for a batch that is kept: own(), the value in memory of this process alone; stand_in(), what is handed out in place of that
+one while it is not known whether the script changes it; again(), how either is handed out; copied(), what is handed out once a script has changed
+one; mark(), which is another one once the value has changed; same(), whether it shows no difference between two of them; size() and shared(), its
+bytes, and those of them in memory that processes share.
 """
 import copy
 import sys
@@ -16,6 +17,14 @@ class Arrays:
     @staticmethod
     def has(value):
         return isinstance(value, getattr(sys.modules.get('numpy'), 'ndarray', ()))
+
+    @staticmethod
+    def stand_in(array):
+        return array
+
+    @staticmethod
+    def same(one, other):
+        return True
 
     @staticmethod
     def mark(array):
@@ -43,7 +52,11 @@ class Immutables:
     def own(value):
         return value
 
-    again = own
+    again = stand_in = own
+
+    @staticmethod
+    def same(one, other):
+        return True
 
     @staticmethod
     def copied(value):

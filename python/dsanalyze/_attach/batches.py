@@ -134,42 +134,59 @@ whole_numbers = ('int16', 'int32', 'int64')  # Pixels are smaller.
 _numbers = itertools.count(1)
 
 
-class _Kept:
-    def __init__(self, batch, samples):
-        self.number = next(_numbers)
-        self.batch = transform(batch, lambda kind, item: kind.own(item))
-        self.samples = samples
-        self.bytes = bytes_of(self.batch)
-        self._leaves = leaves_of(self.batch)
+class _Exposable:
+    """A batch whose tensors and arrays the script may be given as they are."""
+
+    def __init__(self, batch):
+        self.batch = batch
+        self._leaves = leaves_of(batch)
         self._marks = self._marked()
 
     def _marked(self):
         return [kind.mark(item) for kind, item in self._leaves]
 
-    def changed(self):
+    def moved(self):
+        """Whether an item's mark shows that the script has changed it."""
         return self._marked() != self._marks
 
-    def again(self):
-        return transform(self.batch, lambda kind, item: kind.again(item))
+    def differs(self, other):
+        """Whether it is not what the other one is: some changes leave the marks as they were."""
+        return not all(kind.same(item, kept) for (kind, item), (_, kept) in zip(self._leaves, other._leaves))
+
+
+class _Kept:
+    def __init__(self, batch, samples):
+        self.number = next(_numbers)
+        self.original = _Exposable(transform(batch, lambda kind, item: kind.own(item)))
+        self.spare = None  # A copy, which the script is given in place of the original.
+        self.samples = samples
+        self.bytes = bytes_of(self.original.batch)
+
+    def stand_in(self):
+        return transform(self.original.batch, lambda kind, item: kind.stand_in(item))
 
     def copied(self):
-        return transform(self.batch, lambda kind, item: kind.copied(item))
+        return transform(self.original.batch, lambda kind, item: kind.copied(item))
 
 
 class Replay:
     """The batches that synthetic mode hands out in turn.
 
-    The batch handed out last is looked at before the next one: one that the script changed leaves the set, and from then on only clones are handed out.
-    The last batch left is handed out as a clone from the start, so the set is never empty.
+    In the first round the script gets copies. Each is compared with its original when the next batch is asked for, and once more after that, as scripts
+    look one batch ahead. A script that leaves all of them as they were gets the same copies again, which takes no time, or the originals where the limit
+    in bytes has no room for copies of all. A script that changes a batch, in the first round or later, gets copies that are made anew each time. Only an
+    original that it changed has no copy, and leaves the set; the last two left are never handed out themselves. A single batch, NumPy's arrays and other
+    objects are copied each time. Arrays that cannot be changed are handed out themselves, so that one that is donated to a computation leaves the set.
     """
 
     def __init__(self):
         self.kept = []
         self.bytes = 0
         self.changed = 0
+        self._limit = 0
         self._next = 0
-        self._exposed = []
-        self._clone = False
+        self._exposed = []  # With the batch that it is of, and whether it is to be compared with it.
+        self._left_alone = 0  # Hand-outs after which all was as before.
 
     def __len__(self):
         return len(self.kept)
@@ -177,6 +194,7 @@ class Replay:
     def add(self, batch, samples, limit):
         """Whether the batch was kept: at least one is, and then as many as stay below the limit in bytes."""
         kept = _Kept(batch, samples)
+        self._limit = limit
         if self.kept and self.bytes + kept.bytes > limit:
             return False
         self.kept.append(kept)
@@ -190,15 +208,19 @@ class Replay:
         self.bytes = sum(kept.bytes for kept in self.kept)
 
     def _check(self):
-        for kept in self._exposed:
-            if kept.changed():
+        for kept, exposed, compared in self._exposed:
+            if exposed.moved() or (compared and exposed.differs(kept.original)):
                 self.changed += 1
-                self._clone = True
-                if kept in self.kept:
+                if kept.original.moved() and kept in self.kept:
                     self._next -= self.kept.index(kept) < self._next
                     self.kept.remove(kept)
                     self.bytes -= kept.bytes
+        self._left_alone += bool(self._exposed)
         self._exposed = self._exposed[-1:]
+        if self.changed:
+            self._exposed = [(kept, kept.original, False) for kept, _, _ in self._exposed]  # The script may have that one, too.
+            for kept in self.kept:
+                kept.spare = None
 
     def next(self):
         """A batch, its samples, and its number."""
@@ -207,7 +229,18 @@ class Replay:
             self._next = 0
         kept = self.kept[self._next]
         self._next += 1
-        if self._clone or len(self.kept) == 1:
-            return kept.copied(), kept.samples, kept.number
-        self._exposed.append(kept)
-        return kept.again(), kept.samples, kept.number
+        return self._expose(kept), kept.samples, kept.number
+
+    def _expose(self, kept):
+        if self.changed:
+            return kept.copied()
+        first_round = self._left_alone < len(self.kept)
+        exposed = None if first_round else kept.spare
+        if exposed is None:
+            exposed = kept.original
+            few = len(self.kept) <= 2
+            if first_round or few:
+                exposed = _Exposable(kept.copied() if few else kept.stand_in())
+                kept.spare = exposed if len(self.kept) > 1 and 2 * self.bytes <= self._limit else None
+        self._exposed.append((kept, exposed, first_round))
+        return transform(exposed.batch, lambda kind, item: kind.again(item))

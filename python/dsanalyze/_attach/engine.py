@@ -1,4 +1,5 @@
 """What phases and passive runs have in common: who trains, and what is said about it once."""
+import os
 import sys
 from _thread import get_ident
 from time import monotonic_ns as now
@@ -185,12 +186,7 @@ class Engine:
         if record.id is None:
             if not self._loaders:
                 self.send(facts.device())
-                rank = facts.rank()
-                self.world = rank['world']
-                if self.world > 1:
-                    framework.current.follow_ranks()
-                if rank != self.rank:
-                    self.send(dict(rank, t='rank'))
+                self.tell_rank()
             record.id = self._loaders
             self._loaders += 1
             iterator = record.current.iterator() if record.current is not None else None
@@ -200,6 +196,16 @@ class Engine:
         if record.goes_on:
             self.note('stream-goes-on', 'What is watched is its own iterator, and no second pass can be begun beside it: its rate alone was measured on the batches that '
                       'follow, whether they came from memory or from storage.')
+
+    def tell_rank(self):
+        """A script may initialise the library's ranks long after it has imported the library."""
+        rank = facts.rank()
+        self.world = rank['world']
+        if self.world > 1:
+            framework.current.follow_ranks()
+        if rank != self.rank:
+            self.rank = rank
+            self.send(dict(rank, t='rank', pid=os.getpid()))
 
     def note(self, code, text, **more):
         if code not in self._said:

@@ -6,34 +6,35 @@ from . import framework
 from .shared_memory import error_text
 
 rank_variables = (
-    ('RANK', 'WORLD_SIZE', 'LOCAL_RANK'),
-    ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK'),
-    ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_LOCALID'),
+    ('RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE'),
+    ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK', 'OMPI_COMM_WORLD_LOCAL_SIZE'),
+    ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_LOCALID', ''),  # Of a job that starts no ranks, too.
 )
 _standard_library = os.path.dirname(os.__file__) + os.sep
 _own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def rank():
-    """Rank, world and local rank: what the library that trains has for them, or else the environment."""
-    local = 0
+    """Rank, world, local rank and local world (None: not known): what the library that trains has for them, which `distributed` says, or else the
+    environment."""
+    local, local_world = 0, None
     found = (0, 1)
     for names in rank_variables:
         values = [os.environ.get(name, '') for name in names]
         if values[0].isdigit() and values[1].isdigit():
             found = int(values[0]), int(values[1])
             local = int(values[2]) if values[2].isdigit() else 0
+            local_world = int(values[3]) if values[3].isdigit() else None
             break
-    found = framework.current.rank() or found
-    return {'rank': found[0], 'world': found[1], 'local_rank': local}
+    of_library = framework.current.rank()
+    found = of_library or found
+    return {'rank': found[0], 'world': found[1], 'local_rank': local, 'local_world': local_world, 'distributed': of_library is not None}
 
 
 def hello():
     """Asks no device: a script may still choose one."""
-    message = {'t': 'hello', 'version': 1, 'pid': os.getpid(), 'parent': os.getppid(), 'argv': list(getattr(sys, 'argv', [])),
-               'python': '.'.join(map(str, sys.version_info[:3])), 'torch': framework.current.version, 'cuda': False, 'device': '', 'threads': None}
-    message.update(rank())
-    return message
+    return {'t': 'hello', 'version': 1, 'pid': os.getpid(), 'parent': os.getppid(), 'argv': list(getattr(sys, 'argv', [])),
+            'python': '.'.join(map(str, sys.version_info[:3])), 'torch': framework.current.version, 'cuda': False, 'device': '', 'threads': None}
 
 
 def device():

@@ -53,10 +53,10 @@ class Hook:
                     os.write(2, b'dsanalyze: this process may not speak to the program that started it: it changed its user. Start the command as that user.\n')
                 os._exit(1)  # the launcher is lost, and with it what this run was for
             return
-        message = facts.hello()
-        link.send(message)
+        rank = facts.rank()
+        link.send(dict(facts.hello(), **rank))
         engine = Passive(link) if self.passive else Phases(link)
-        engine.rank = {key: message[key] for key in ('rank', 'world', 'local_rank')}
+        engine.rank = rank
         self.engine = engine
         engine.outputs, engine.standstill, engine.spent = self.outputs, self.standstill, self.spent
 
@@ -73,6 +73,16 @@ class Hook:
         if self.waiting and not framework.current.in_worker():
             self.connect()
         return self.engine is not None and not self.engine.off and not drains.building and not self.engine.nested()
+
+    def joined(self):
+        """The ranks have found one another: the launcher hears of this one, though it may never have a loader."""
+        try:
+            if self.waiting:
+                self.connect()
+            elif self.engine is not None and not self.engine.off:
+                self.engine.tell_rank()
+        except Exception as error:
+            self.fault(error)
 
     def dropped(self, iteration):
         """The script has dropped the iterator of a pass."""

@@ -102,7 +102,7 @@ class Modes:
                 if other is not iteration:
                     records.append(other.record)
             message = drains.drain(records, int(reply['workers']), int(reply['batches']), float(reply['seconds']), reply.get('pass', 'measure'))
-        if message.pop('differs', False):
+        if message['differs']:
             self._note('not-separable', 'Two starts of the iterable dataset gave different batches.')
         message['mode'] = self.mode
         return message

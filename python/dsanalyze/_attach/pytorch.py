@@ -1,4 +1,5 @@
 """PyTorch in a script: functions around the DataLoader's, and what the hook asks of the library."""
+import functools
 import multiprocessing.process
 import os
 import signal
@@ -181,6 +182,21 @@ for _new, _old in ((_patched_next, _next), (_patched_index, _index), (_counted_i
     _new.__wrapped__ = _old
 
 
+def _follow_groups():
+    distributed = torch.distributed
+    original = getattr(distributed, 'init_process_group', None)
+    if original is None:  # This torch has no distributed part.
+        return
+
+    @functools.wraps(original)
+    def init_process_group(*arguments, **named):
+        result = original(*arguments, **named)
+        hook.joined()
+        return result
+
+    distributed.init_process_group = init_process_group
+
+
 def install():
     """Once PyTorch's DataLoader has been imported."""
     if not os.environ.get('DSANALYZE_ATTACH'):
@@ -194,6 +210,7 @@ def install():
     gradients = Gradients(lambda: hook.engine if hook.engine is not None and not hook.engine.off else None, losses=not hook.passive)
     framework.use(PyTorch(gradients))
     batches.kinds.insert(0, Tensors)
+    _follow_groups()
     if facts.rank()['world'] > 1:
         gradients.follow_ranks()
     hook.start()

@@ -1,13 +1,13 @@
 """PyTorch's tensors in batches, as arrays.py has other arrays."""
 import torch
 
+from .batches import transform
+
 page_bytes = 4096
 
 
 class Tensors:
-    """A tensor's version shows that a script has changed it in place."""
-
-    copied = staticmethod(torch.Tensor.clone)
+    """A tensor's version shows that an operation of PyTorch's has changed it in place; `tensor.data` and arrays on the same memory leave it as it was."""
 
     @staticmethod
     def has(value):
@@ -16,7 +16,21 @@ class Tensors:
     @staticmethod
     def own(tensor):
         """Workers' shared memory holds a descriptor for each tensor."""
-        return tensor.clone() if tensor.device.type == 'cpu' and tensor.is_shared() else tensor
+        return tensor.clone() if is_shared(tensor) else tensor
+
+    @staticmethod
+    def copied(tensor):
+        """The same on memory of its own, pinned where the tensor's is. What is more than a tensor keeps its class and its attributes."""
+        other = tensor.detach().clone()
+        if torch.cuda.is_initialized() and tensor.is_pinned():
+            other = other.pin_memory()
+        if type(other) is not type(tensor):
+            other = other.as_subclass(type(tensor))
+        for name, value in tensor.__dict__.items():
+            other.__dict__[name] = transform(value, lambda kind, item: kind.copied(item))
+        return other.requires_grad_(tensor.requires_grad)
+
+    stand_in = copied
 
     @staticmethod
     def again(tensor):
@@ -28,18 +42,42 @@ class Tensors:
         return tensor._version
 
     @staticmethod
+    def same(one, other):
+        """Whether their bits are; true, too, where that cannot be seen: of sparse and quantized tensors."""
+        try:
+            one, other = _bits(one), _bits(other)
+            return one.shape != other.shape or torch.equal(one, other)
+        except (RuntimeError, NotImplementedError):
+            return True
+
+    @staticmethod
     def size(tensor):
         return tensor.numel() * tensor.element_size()
 
     @staticmethod
     def shared(tensor):
-        return Tensors.size(tensor) if tensor.is_shared() else 0
+        return Tensors.size(tensor) if is_shared(tensor) else 0
+
+
+def is_shared(tensor):
+    """Whether it lies in memory that processes share; a sparse one does not say."""
+    try:
+        return tensor.device.type == 'cpu' and tensor.is_shared()
+    except (NotImplementedError, RuntimeError):
+        return False
+
+
+def _bits(tensor):
+    """A tensor's memory as whole numbers: no number that is none (NaN) equals itself."""
+    flat = tensor.detach().reshape(-1)
+    of_eight = flat.numel() * flat.element_size() % 8 == 0 and flat.storage_offset() * flat.element_size() % 8 == 0
+    return flat.view(torch.int64 if of_eight else torch.uint8)
 
 
 def map_pages(tensors):
     """Has the pages of those in shared memory mapped, as a step has that computes on them; batches that are handed out again are mapped already."""
     with torch.no_grad():
         for tensor in tensors:
-            if Tensors.has(tensor) and tensor.device.type == 'cpu' and tensor.is_shared() and tensor.numel():
+            if Tensors.has(tensor) and is_shared(tensor) and tensor.numel():
                 flat = tensor.detach().reshape(-1)
                 flat[::max(1, page_bytes // flat.element_size())].sum()

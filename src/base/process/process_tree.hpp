@@ -62,6 +62,9 @@ class ProcessTree {
   [[nodiscard]] TreeUse use() const;
   /// Of single processes, with those of their descendants that belong to no other one of them. `numbers` has a number of the caller's for each PID; the result is by these numbers.
   [[nodiscard]] std::map<int, BranchUse> branches(const std::map<int, int>& numbers) const;
+  /// The memory that they use together now, without pages of files: what several share counts once (PSS). Absent where the kernel does not say. It
+  /// looks at each of their pages, which takes milliseconds for a gigabyte.
+  [[nodiscard]] std::optional<Bytes> memory() const;
   /// Whether this process has a file mapped whose path contains this.
   [[nodiscard]] bool maps(int process, std::string_view part_of_path) const;
 

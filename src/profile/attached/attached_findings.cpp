@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <string_view>
+#include <string>
 
+#include "attach/kept_batches.hpp"
+#include "attached_prep.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
@@ -16,7 +18,6 @@ namespace {
 
 using Severity = Finding::Severity;
 
-constexpr double tolerated_fraction = 0.01;
 constexpr std::uint64_t wanted_kept_batches = 16;
 
 /// The median step of the phase whose steps take longest.
@@ -36,7 +37,7 @@ double wanted_budget(const AttachedTraining& training) {
 
 /// Why P is not known though the loader was drained; empty where it is known, or was not drained.
 std::string missing_prep(const AttachedTraining& training, const ProfileResult& result) {
-  if (result.run("prep") != nullptr || training.drains.empty()) return "";
+  if (result.run("prep") != nullptr || training.drains.empty() || is_prep_left_out(result)) return "";
   const DrainMeasurement& own = training.drains.front();
   if (std::ranges::any_of(own.by_rank, [](const auto& each) { return !each.second.error.empty(); }))
     return "P was not measured, as draining the loader failed: see the finding drain-failed.";
@@ -60,8 +61,9 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
     result.trusted = false;
     result.findings.push_back({"phases-missing", Severity::warning, no_prep});
   }
-  for (const char* const name : {"full", "synthetic", "prep", "cached"})
-    if (launched.training.cached_not_separable && std::string_view(name) == "cached")
+  for (const std::string name : {"full", "synthetic", "prep", "cached"}) {
+    if (is_prep_left_out(result) && (name == "prep" || name == "cached")) continue;
+    if (launched.training.cached_not_separable && name == "cached")
       result.findings.push_back(
           {"storage-not-separable", Severity::info,
            launched.training.stream_goes_on()
@@ -70,8 +72,9 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
                  "storage or for preparing is not separable."
                : "the script's passes over its stream are short, and each begins with new workers: whether its steps wait for storage or for "
                  "preparing is not separable, so the training was not measured with its data in memory."});
-    else if (result.run(name) == nullptr && (no_prep.empty() || std::string_view(name) != "prep"))
+    else if (result.run(name) == nullptr && (no_prep.empty() || name != "prep"))
       missing.emplace_back(name);
+  }
   if (!missing.empty()) {
     result.trusted = false;
     const std::string phases = fmt::format("{}", fmt::join(missing, ", "));
@@ -140,6 +143,20 @@ void find_storage_reads(ProfileResult& result) {
   }
 }
 
+/// Of the rank whose measured steps had the fewest batches.
+void find_few_batches(const PhaseMeasurement& synthetic, ProfileResult& result) {
+  const std::uint64_t kept = synthetic.kept_batches;
+  std::uint64_t used = kept;
+  for (const auto& [rank, windows] : synthetic.by_rank)
+    if (const KeptBatches batches(windows); batches.known()) used = std::min<std::uint64_t>(used, batches.count());
+  if (used == 0 || used >= wanted_kept_batches) return;
+  const char* const reason = kept < wanted_kept_batches ? "more did not fit the memory set aside, or the epoch had no more whole ones"
+                                                        : "the script changed the others, or the phase had time for so few steps";
+  result.findings.push_back({"few-kept-batches", Severity::info,
+                             fmt::format("G was measured with {} batch{} that {} handed out in turn, not {}: {}.", used, used == 1 ? "" : "es",
+                                         used == 1 ? "was" : "were", wanted_kept_batches, reason)});
+}
+
 void find_odd_steps(const LaunchedTraining& launched, ProfileResult& result) {
   std::uint64_t steps = 0;
   std::uint64_t skipped = 0;
@@ -162,12 +179,7 @@ void find_odd_steps(const LaunchedTraining& launched, ProfileResult& result) {
                      "not finite: G is not to be trusted.",
                      skipped, steps, nonfinite)});
   }
-  const std::uint64_t kept = phase->second.kept_batches;
-  if (kept > 0 && kept < wanted_kept_batches)
-    result.findings.push_back({"few-kept-batches", Severity::info,
-                               fmt::format("G was measured with {} batches that were handed out in turn, not {}: more did not fit the memory set "
-                                           "aside, or the epoch had no more whole ones.",
-                                           kept, wanted_kept_batches)});
+  find_few_batches(phase->second, result);
 }
 
 void find_several_loaders(const AttachedTraining& training, ProfileResult& result) {
@@ -259,6 +271,9 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
                          drained.delivered.size(), drained.delivered.size() == 1 ? "" : "es", printable(drained.error))});
   find_several_loaders(launched.training, result);
   find_prep_below_found(result);
+  if (const RankCount ranks = launched.training.rank_count(); mode == AttachMode::passive && ranks.elsewhere() > 0)
+    result.findings.push_back(
+        {"ranks-elsewhere", Severity::info, fmt::format("the training has {}: these figures are of the ranks here alone.", text_of(ranks))});
   if (launched.training.several_trainings) {
     result.trusted = false;
     result.findings.push_back({"several-trainings", Severity::warning,

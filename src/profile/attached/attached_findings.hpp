@@ -6,6 +6,7 @@
 namespace dsanalyze {
 
 constexpr Bytes negligible_bytes = Bytes{1} << 20;  ///< of storage
+constexpr double tolerated_fraction = 0.01;         ///< of a run's bytes, from storage; of its steps, skipped
 constexpr double tolerated_wait = 0.02;             ///< for storage, of a run's time
 
 /// What makes a launched training's rates doubtful, and what its user should know; takes the result's trust where a rate cannot be believed.

@@ -10,7 +10,9 @@
 #include "attach/kept_batches.hpp"
 #include "attached_findings.hpp"
 #include "attached_machine.hpp"
+#include "attached_prep.hpp"
 #include "attached_reads.hpp"
+#include "attached_runs.hpp"
 #include "attached_waits.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
@@ -29,16 +31,6 @@ constexpr double least_loss = 0.02;
 /// Of a step without workers: a share of preparing that is worth workers.
 constexpr double least_turn = 0.1;
 
-RateRecord rate_record(const std::vector<Stretch>& stretches, const std::string& method) {
-  const Estimate estimate = estimate_of_ratio(stretches);
-  RateRecord record;
-  record.samples_per_s = estimate.value;
-  record.ci95_samples_per_s = {std::max(estimate.ci95.low, 0.0), estimate.ci95.high};
-  record.windows = estimate.windows;
-  record.method = method;
-  return record;
-}
-
 /// G: its interval holds what the steps vary by, and that its batches are a sample of those of an epoch.
 RateRecord ingestion_rate(const PhaseMeasurement& synthetic) {
   RateRecord rate = rate_record(stretches_of(synthetic), "the training's own steps with batches handed out again");
@@ -51,23 +43,6 @@ RateRecord ingestion_rate(const PhaseMeasurement& synthetic) {
   interval.low = std::max(rate.samples_per_s - std::hypot(rate.samples_per_s - interval.low, half_width), 0.0);
   interval.high = rate.samples_per_s + std::hypot(interval.high - rate.samples_per_s, half_width);
   return rate;
-}
-
-void take_use(const std::optional<TreeUse>& before, const std::optional<TreeUse>& after, RunRecord& run) {
-  if (!before || !after) return;
-  const auto difference = [](Bytes from, Bytes to) { return to > from ? to - from : 0; };
-  run.requested_bytes = difference(before->requested_bytes, after->requested_bytes);
-  if (before->storage_bytes && after->storage_bytes) run.storage_bytes = difference(*before->storage_bytes, *after->storage_bytes);
-  const double seconds = to_seconds(after->at - before->at);
-  if (seconds > 0 && after->cpu_seconds >= before->cpu_seconds) run.cores_used = (after->cpu_seconds - before->cpu_seconds) / seconds;
-  if (before->storage_wait_seconds && after->storage_wait_seconds && seconds > 0)
-    run.storage_wait_fraction = std::clamp((*after->storage_wait_seconds - *before->storage_wait_seconds) / seconds, 0.0, 1.0);
-}
-
-void take_rate(const RateRecord& rate, RunRecord& run) {
-  run.samples_per_s = rate.samples_per_s;
-  run.ci95_samples_per_s = rate.ci95_samples_per_s;
-  run.windows = rate.windows;
 }
 
 /// What lies between epochs is time of the training, too, where all of its steps were measured.
@@ -143,6 +118,7 @@ std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase ph
   run.name = enum_name(phase);
   take_rate(rate_record(stretches, ""), run);
   take_use(found->second.before, found->second.after, run);
+  run.memory_peak_bytes = found->second.memory_peak;
   for (const auto& [rank, windows] : found->second.by_rank) {
     double seconds = 0;
     for (const StepWindow& window : windows) {
@@ -162,91 +138,6 @@ std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase ph
   return run;
 }
 
-std::optional<RunRecord> prep_run(const DrainMeasurement& drain, const RateRecord& rate) {
-  RunRecord run;
-  run.name = "prep";
-  take_rate(rate, run);
-  take_use(drain.before, drain.after, run);
-  for (const auto& [rank, drained] : drain.by_rank) {
-    run.samples += static_cast<std::uint64_t>(std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0));
-    if (!drained.delivered.empty()) run.seconds = std::max(run.seconds, to_seconds(drained.delivered.back() - drained.begin));
-    if (!drained.delivered.empty())
-      run.first_batch_seconds = std::max(run.first_batch_seconds, to_seconds(drained.delivered.front() - drained.begin));
-  }
-  return run;
-}
-
-/// Of workers that rest every batch takes about as long, but for one that did not lie ready after all.
-Nanoseconds resting_take(const std::vector<Nanoseconds>& sorted) { return sorted[(sorted.size() - 1) / 2]; }
-
-/// Of busy ones some come at once and some late, so all count but the few that took longest.
-Nanoseconds busy_take(const std::vector<Nanoseconds>& sorted) {
-  constexpr std::size_t left_out_of = 8;
-  const std::size_t counted = sorted.size() - sorted.size() / left_out_of;
-  return std::accumulate(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(counted), Nanoseconds{0}) / static_cast<Nanoseconds>(counted);
-}
-
-/// Seconds a sample, of the rank that takes longest.
-std::optional<double> take_over_seconds(const DrainMeasurement& drain, std::vector<Nanoseconds> DrainedMessage::*times,
-                                        Nanoseconds (*typical)(const std::vector<Nanoseconds>&)) {
-  std::optional<double> longest;
-  for (const auto& [rank, drained] : drain.by_rank) {
-    const double samples = std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
-    std::vector<Nanoseconds> taken = drained.*times;
-    if (taken.empty() || samples <= 0) continue;
-    std::ranges::sort(taken);
-    const double each = to_seconds(typical(taken)) * static_cast<double>(drained.samples.size()) / samples;
-    longest = std::max(longest.value_or(0), each);
-  }
-  return longest;
-}
-
-/// CPU time a sample, over all ranks: once the workers had started, where the hook looked then.
-void take_cpu(const DrainMeasurement& drain, WorkerPoint& point) {
-  double samples = 0;
-  double cpu_seconds = 0;
-  DrainedMessage::Cpu steady;
-  std::optional<double> waited = 0;
-  double steady_samples = 0;
-  bool known = !drain.by_rank.empty();
-  for (const auto& [rank, drained] : drain.by_rank) {
-    samples += std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
-    cpu_seconds += drained.main_thread_cpu_seconds;
-    known = known && drained.cpu.has_value();
-    if (!known) continue;
-    steady_samples += drained.cpu->samples;
-    steady.thread_seconds += drained.cpu->thread_seconds;
-    steady.process_seconds += drained.cpu->process_seconds;
-    steady.workers_seconds += drained.cpu->workers_seconds;
-    waited = waited && drained.cpu->waited_seconds ? std::optional(*waited + *drained.cpu->waited_seconds) : std::nullopt;
-  }
-  if (samples > 0 && cpu_seconds > 0) point.main_thread_seconds_per_sample = cpu_seconds / samples;
-  point.take_over_seconds_per_sample = take_over_seconds(drain, &DrainedMessage::takes, &resting_take);
-  point.busy_take_over_seconds_per_sample = take_over_seconds(drain, &DrainedMessage::busy_takes, &busy_take);
-  if (!known || steady_samples <= 0) return;
-  point.main_thread_seconds_per_sample = steady.thread_seconds / steady_samples;
-  point.process_seconds_per_sample = steady.process_seconds / steady_samples;
-  point.workers_seconds_per_sample = steady.workers_seconds / steady_samples;
-  if (waited) point.workers_waited_seconds_per_sample = *waited / steady_samples;
-}
-
-void take_drains(const AttachedTraining& training, ProfileResult& result) {
-  for (const DrainMeasurement& drain : training.drains) {
-    const std::vector<Stretch> stretches = stretches_of(drain);
-    if (stretches.empty()) continue;
-    const RateRecord rate =
-        rate_record(stretches, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
-    WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s};
-    take_cpu(drain, point);
-    result.prep_by_workers.push_back(point);
-    if (!result.prep && training.loader && drain.workers == training.loader->workers) {
-      result.prep = rate;
-      result.runs.push_back(*prep_run(drain, rate));
-    }
-  }
-  std::ranges::sort(result.prep_by_workers, {}, &WorkerPoint::workers);
-}
-
 /// The kernel's count of what a process read from storage is believed once it was seen to count.
 void grade_storage_proof(const LaunchedTraining& launched, ProfileResult& result) {
   for (RunRecord& run : result.runs) {
@@ -256,14 +147,6 @@ void grade_storage_proof(const LaunchedTraining& launched, ProfileResult& result
     else
       run.storage_proof = launched.use.storage_bytes.value_or(0) > 0 ? StorageProof::proved : StorageProof::corroborated;
   }
-}
-
-/// Whether the run waited for storage, so that its bytes from there matter: a few pages are a large part of what a training reads that reads next to
-/// nothing, and cost it no time.
-bool read_storage(const RunRecord* run, double least_fraction) {
-  return run != nullptr && run->storage_bytes.value_or(0) >= negligible_bytes &&
-         static_cast<double>(*run->storage_bytes) > least_fraction * static_cast<double>(run->requested_bytes) &&
-         run->storage_wait_fraction.value_or(1) > tolerated_wait;
 }
 
 /// Of the cores that the workers could use while the loader was drained, without the time in which they waited for one, the share that the processes
@@ -288,7 +171,7 @@ BottleneckRecord prep_bottleneck(const AttachedTraining& training, const Profile
   constexpr double hardly_busy = 0.3;
   constexpr double mostly = 0.5;
   BottleneckRecord record{"cpu", "prep", apart, "", "gpu"};
-  if (read_storage(result.run("prep"), mostly)) {
+  if (read_storage(*result.run("prep"), mostly)) {
     // Its data did not stay in memory even while prep was measured.
     record = {"io", "storage", false, "", "cpu"};
     record.reason = "prep was measured while its data came from storage, so the two cannot be told apart";
@@ -325,7 +208,7 @@ std::optional<ProfileResult::Stalls> attached_stalls(const AttachedTraining& tra
   const RunRecord* const full = result.run("full");
   const RunRecord* const cached = result.run("cached");
   if (!result.ingestion || full == nullptr) return std::nullopt;
-  const bool in_memory = full->storage_bytes && !read_storage(full, least_loss);
+  const bool in_memory = full->storage_bytes && !read_storage(*full, least_loss);
   if (cached == nullptr && !(in_memory && training.cached_not_separable)) return std::nullopt;
   const RunRecord found = without_pauses(training, AttachPhase::full, *full);
   const RunRecord from_memory = in_memory ? found : without_pauses(training, AttachPhase::cached, *cached);
@@ -360,7 +243,7 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   const RateRecord& demand = *result.ingestion;
   const RateRecord& prep = *result.prep;
   // A loss is storage's only where storage was read.
-  const bool from_storage = result.run("cached") != nullptr && read_storage(result.run("full"), least_loss) && result.stalls &&
+  const bool from_storage = result.run("cached") != nullptr && read_storage(*result.run("full"), least_loss) && result.stalls &&
                             result.stalls->fetch.fraction > std::max(least_loss, result.stalls->prep.fraction);
   // Without workers neither is the bottleneck by its rate, whichever is longer, until workers take prep over.
   const bool in_turn = takes_turns(training, result);
@@ -436,8 +319,9 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     take_rate(*result.ingestion, *synthetic);
     result.runs.push_back(std::move(*synthetic));
   }
-  take_drains(training, result);
-  if (auto cached = run_of(training, AttachPhase::cached)) result.runs.push_back(std::move(*cached));
+  take_drains(launched, result);
+  if (auto cached = run_of(training, AttachPhase::cached); cached && !(is_prep_left_out(result) && came_from_storage(*cached, tolerated_fraction)))
+    result.runs.push_back(std::move(*cached));
   if (result.runs.empty())
     throw Error(
         fmt::format("the training ended after {} step{}, before anything was measured: the phases take about 100 steps together, in one epoch or "
