@@ -1,11 +1,12 @@
 """How the hook gets into a process, and what it says first."""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import unittest
 
-from fake_launcher import Launcher, Plan, here, site
+from fake_launcher import Launcher, Plan, end, here, run, site
 
 train = here / 'trainings' / 'train.py'
 
@@ -26,6 +27,14 @@ class Start(unittest.TestCase):
         self.assertEqual((hello['t'], hello['version'], hello['rank'], hello['world']), ('hello', 1, 0, 1))
         self.assertEqual(hello['argv'][0], str(train))
         self.assertIn('.', hello['torch'])
+
+    def test_a_script_whose_name_is_no_text_is_followed(self):
+        launcher = Launcher(Plan(run(5), then=end))
+        name = os.path.join(os.fsencode(launcher.folder.name), b'tr\xe4in.py')
+        shutil.copy(train, name)
+        launcher.run(os.fsdecode(name), '--samples', 80)
+        self.assertTrue(launcher.first.of('hello')[0]['argv'][0].endswith('tr?in.py'))
+        self.assertTrue(launcher.first.of('loader')[0]['file'].endswith('tr?in.py'))
 
     def test_the_loader_is_named_with_the_line_that_makes_it(self):
         launcher = Launcher()

@@ -185,8 +185,8 @@ class Engine:
         """A loader is now known to train, or to be the primary one."""
         if record.id is None:
             if not self._loaders:
-                self.send(facts.device())
                 self.tell_rank()
+                self.send(facts.device())
             record.id = self._loaders
             self._loaders += 1
             iterator = record.current.iterator() if record.current is not None else None

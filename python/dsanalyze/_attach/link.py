@@ -118,4 +118,5 @@ class Link:
 
 
 def _line(message):
-    return json.dumps(message, separators=(',', ':'), default=str).encode('utf-8', 'replace') + b'\n'
+    # A name that is no text in UTF-8 has halves of characters, which no reader of JSON takes: they become question marks.
+    return json.dumps(message, separators=(',', ':'), default=str, ensure_ascii=False).encode('utf-8', 'replace') + b'\n'
