@@ -60,7 +60,8 @@ class ProcessTree {
   /// What the descendants used, with those that have ended: the kernel adds what a collected process used to its parent. So what `root` itself has
   /// used is in it, unless the caller takes it off by a look before it starts anything.
   [[nodiscard]] TreeUse use() const;
-  /// Of single processes, with those of their descendants that belong to no other one of them. `numbers` has a number of the caller's for each PID; the result is by these numbers.
+  /// Of single processes, with those of their descendants that belong to no other one of them. `numbers` has a number of the caller's for each PID;
+  /// the result is by these numbers.
   [[nodiscard]] std::map<int, BranchUse> branches(const std::map<int, int>& numbers) const;
   /// The memory that they use together now, without pages of files: what several share counts once (PSS). Absent where the kernel does not say. It
   /// looks at each of their pages, which takes milliseconds for a gigabyte.

@@ -100,8 +100,7 @@ RankDelay delay_of(const std::vector<RankWaitsRecord>& ranks, int rank) {
 double step_without(const std::vector<RankWaitsRecord>& ranks, int rank) {
   double slowest = 0;
   for (const RankWaitsRecord& each : ranks)
-    if (each.rank != rank)
-      slowest = std::max(slowest, each.data.seconds_per_step + each.compute.seconds_per_step + each.outside.seconds_per_step);
+    if (each.rank != rank) slowest = std::max(slowest, each.data.seconds_per_step + each.compute.seconds_per_step + each.outside.seconds_per_step);
   return slowest;
 }
 

@@ -78,6 +78,7 @@ class OwnPrepRun {
   OwnPrepRun(const std::vector<std::vector<std::byte>>& images, const PrepFactory& factory, int threads, double seconds, Timing timing) {
     constexpr double stretch_seconds = 0.1;
     std::vector<std::jthread> workers;
+    workers.reserve(static_cast<std::size_t>(threads));
     for (int thread = 0; thread < threads; ++thread)
       workers.emplace_back([&](const std::stop_token& stop) { prepare(images, factory, stop, timing); });
     Nanoseconds last = timing.clock->now();

@@ -10,7 +10,7 @@ void take_script_costs(const AttachedTraining& training, ProfileResult& result) 
   std::vector<ScriptCostRecord>& costs = result.script_costs;
   for (const auto& [rank, beside] : training.beside_steps) {
     if (beside.seconds <= 0) continue;
-    const double ranks = static_cast<double>(training.beside_steps.size());
+    const auto ranks = static_cast<double>(training.beside_steps.size());
     for (const SpentTime& spent : beside.places) {
       const double fraction = std::min(spent.seconds / beside.seconds, 1.0);
       if (fraction < least_fraction || spent.count == 0) continue;
