@@ -27,14 +27,20 @@ for epoch in range(int(sys.argv[2])):
         optimizer.step()
         optimizer.zero_grad()
 ''')
-        for options, epochs, seen in ((('--time-budget', '20s'), 100000, 3), (('--passive',), 1, 1)):
-            run = self.run_program('--json', *options, command=[sys.executable, script, held >> 20, epochs])
-            self.assertEqual(run.returncode, 0, run.stderr)
-            peaks = {run['name']: run['memory_peak_bytes'] for run in json.loads(run.stdout)['runs'] if 'memory_peak_bytes' in run}
-            self.assertGreaterEqual(len(peaks), seen)  # A look may miss a run on a busy machine.
+        for options, epochs, seen in (([('--time-budget', '20s'), ('--time-budget', '60s')], 100000, 3), ([('--passive',)], 1, 1)):
+            for tried in options:  # On a busy machine a look takes longer, and the next one comes later.
+                peaks = self.peaks(script, epochs, *tried)
+                if len(peaks) >= seen:
+                    break
+            self.assertGreaterEqual(len(peaks), seen)
             for name, peak in peaks.items():
                 self.assertGreater(peak, held, name)
                 self.assertLess(peak, held + most_besides, name)
+
+    def peaks(self, script, epochs, *options):
+        run = self.run_program('--json', *options, command=[sys.executable, script, held >> 20, epochs])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return {run['name']: run['memory_peak_bytes'] for run in json.loads(run.stdout)['runs'] if 'memory_peak_bytes' in run}
 
 
 if __name__ == '__main__':
