@@ -55,7 +55,7 @@ Pipeline::Spec run_spec(const RunContext& context, CacheKind cache, Bytes cache_
   const auto& allowed = context.inputs.host.cpus_allowed;
   if (settings.prep == Seam::real && settings.cores < static_cast<int>(allowed.size()))
     cpus.assign(allowed.begin(), allowed.begin() + settings.cores);
-  return {context.subset, cache, cache_bytes, PageCacheUse::drop, settings.workers, cpus, context.way, {}, 0};
+  return {context.subset, cache, cache_bytes, PageCacheUse::drop, settings.workers, cpus, context.way, SlotPages::before_use, {}, 0};
 }
 
 namespace {
