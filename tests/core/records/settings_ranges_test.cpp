@@ -23,14 +23,14 @@ struct Range {
 
 ByteAmount share_of(double fraction) { return {ByteAmount::Kind::fraction, 0, fraction}; }
 
-Range whole(std::string option, Put put, double low, double high) { return {std::move(option), std::move(put), low, high, low - 1, high + 1}; }
+Range whole_range(std::string option, Put put, double low, double high) { return {std::move(option), std::move(put), low, high, low - 1, high + 1}; }
 Range number(std::string option, Put put, double low, double high) {
   return {std::move(option), std::move(put), low, high, std::nextafter(low, -1e300), std::nextafter(high, 1e300)};
 }
-Range rate(std::string option, Put put, double high) { return {std::move(option), std::move(put), 1e-9, high, 0, std::nextafter(high, 1e300)}; }
+Range rate_range(std::string option, Put put, double high) { return {std::move(option), std::move(put), 1e-9, high, 0, std::nextafter(high, 1e300)}; }
 
 /// What an option of this name is refused for, or "": it is accepted.
-std::string refusal(const Range& range, double value) {
+std::string range_refusal(const Range& range, double value) {
   ProfileSettings settings;
   settings.dataset = "photos";
   settings.runs = {"full"};
@@ -47,30 +47,30 @@ std::string refusal(const Range& range, double value) {
 
 TEST_CASE("both ends of the range of every number are accepted, and the next numbers beyond them refused by the option's name") {
   const std::vector<Range> ranges = {
-      whole(
+      whole_range(
           "--accelerators", [](auto& s, double value) { s.accelerators = static_cast<int>(value); }, 1, 1024),
-      whole(
+      whole_range(
           "--batch-size", [](auto& s, double value) { s.batch_size = static_cast<int>(value); }, 1, 65'536),
-      whole(
+      whole_range(
           "--io-depth", [](auto& s, double value) { s.fetch_concurrency = static_cast<int>(value); }, 1, 1024),
-      whole(
+      whole_range(
           "--shuffle-buffer", [](auto& s, double value) { s.shuffle_buffer = static_cast<int>(value); }, 0, 1'000'000),
-      whole(
+      whole_range(
           "--readers", [](auto& s, double value) { s.readers = static_cast<int>(value); }, 1, 256),
-      whole(
+      whole_range(
           "--workers", [](auto& s, double value) { s.workers = static_cast<int>(value); }, 0, 4096),
-      whole(
+      whole_range(
           "--cores", [](auto& s, double value) { s.cores = static_cast<int>(value); }, 0, 4096),
-      whole(
+      whole_range(
           "--epochs", [](auto& s, double value) { s.epochs = static_cast<int>(value); }, 2, 10'000),
-      whole(
+      whole_range(
           "--jobs", [](auto& s, double value) { s.jobs = static_cast<int>(value); }, 1, 64),
-      whole(
+      whole_range(
           "--trials", [](auto& s, double value) { s.jobs = 2, s.trials = static_cast<int>(value); }, 0, 10'000),
-      whole(
+      whole_range(
           "--stop-at", [](auto& s, double value) { s.jobs = 2, s.trials = 8, s.epochs = 10'000, s.stop_at_epochs = static_cast<int>(value); }, 1,
           9'999),
-      whole(
+      whole_range(
           "--world", [](auto& s, double value) { s.world = static_cast<int>(value); }, 1, 4096),
       number(
           "--max-storage-rate", [](auto& s, double value) { s.max_storage_bytes_per_s = value; }, 0, 1e15),
@@ -87,26 +87,26 @@ TEST_CASE("both ends of the range of every number are accepted, and the next num
       number(
           "--storage", [](auto& s, double value) { s.storage = Seam::emulated, s.storage_bytes_per_s = 1e8, s.storage_latency_seconds = value; }, 0,
           60),
-      rate(
+      rate_range(
           "--subset", [](auto& s, double value) { s.subset = share_of(value); }, 1),
-      rate(
+      rate_range(
           "--observed", [](auto& s, double value) { s.observed_rate = value; }, 1e9),
-      rate(
+      rate_range(
           "--accelerator", [](auto& s, double value) { s.accelerator = AcceleratorKind::emulated, s.accelerator_rate = value; }, 1e9),
-      rate(
+      rate_range(
           "--storage", [](auto& s, double value) { s.storage = Seam::emulated, s.storage_bytes_per_s = value; }, 1e15),
-      rate(
+      rate_range(
           "--prep", [](auto& s, double value) { s.prep = Seam::emulated, s.prep_rate_per_core = value; }, 1e9),
   };
   for (const Range& range : ranges) {
     CAPTURE(range.option);
     for (const double value : {range.low, range.high}) {
       CAPTURE(value);
-      CHECK(refusal(range, value).empty());
+      CHECK(range_refusal(range, value).empty());
     }
     for (const double value : {range.below, range.above}) {
       CAPTURE(value);
-      CHECK(refusal(range, value).starts_with(range.option));
+      CHECK(range_refusal(range, value).starts_with(range.option));
     }
   }
 }
