@@ -38,7 +38,17 @@ ProfileInputs two_classes(testing::FileDataset& data, int samples = 48) {
 /// What is learned in so many epochs of a pipeline with so many workers and such a cache.
 TrainingRecord learned(const ProfileInputs& given, int workers, CacheKind cache, std::uint64_t epochs = 3) {
   Pipeline pipeline(given,
-                    {given.index, cache, cache == CacheKind::none ? 0 : given.index->bytes() / 2, PageCacheUse::keep, workers, {}, {}, SlotPages::before_use, {}, 0, {}},
+                    {given.index,
+                     cache,
+                     cache == CacheKind::none ? 0 : given.index->bytes() / 2,
+                     PageCacheUse::keep,
+                     workers,
+                     {},
+                     {},
+                     SlotPages::before_use,
+                     {},
+                     0,
+                     {}},
                     system_timing());
   const auto loader = pipeline.make_loader({.epochs = epochs});
   const auto trainer = make_trainer(given, pipeline.server().devices(), 0, *loader, system_timing());
