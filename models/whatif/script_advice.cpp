@@ -22,7 +22,7 @@ GainRecord gain_without(const ScriptCostRecord& cost, double saved, const Traini
   return gain;
 }
 
-void advise(const ScriptCostRecord& cost, std::string code, std::string text, const GainRecord& gain, std::vector<AdviceRecord>& list) {
+void add_cost(const ScriptCostRecord& cost, std::string code, std::string text, const GainRecord& gain, std::vector<AdviceRecord>& list) {
   if (gain.speedup < least_advised_gain || gain.ci95_samples_per_s.low <= cost.training_samples_per_s) return;
   AdviceRecord advice{std::move(code), fmt::format("{}{} Without it: {}.", place_text(cost.file, cost.line), text, gain_text(gain)), {}};
   advice.file = cost.file;
@@ -37,15 +37,15 @@ void advise_script(const ProfileResult& profile, const TrainingModel& model, std
   for (const ScriptCostRecord& cost : profile.script_costs) {
     if (cost.training_samples_per_s <= 0 || cost.count == 0) continue;
     if (cost.what == ScriptCostRecord::What::save)
-      advise(cost, "slow-checkpoint",
-             fmt::format("writes a checkpoint in {} each time, which is {} of the time: write it more rarely, or let a thread write a copy.",
-                         format_seconds(cost.seconds_each), format_share(cost.fraction)),
-             gain_without(cost, cost.fraction, model), list);
+      add_cost(cost, "slow-checkpoint",
+               fmt::format("writes a checkpoint in {} each time, which is {} of the time: write it more rarely, or let a thread write a copy.",
+                           format_seconds(cost.seconds_each), format_share(cost.fraction)),
+               gain_without(cost, cost.fraction, model), list);
     else if (cost.workers == 0)
-      advise(cost, "validation-workers",
-             fmt::format("num_workers={}: loops over this loader take {} of the time and wait {} of that for its batches, as it has no workers.",
-                         std::max(model.workers, 1), format_share(cost.fraction), format_share(cost.waited_fraction)),
-             gain_without(cost, cost.fraction * cost.waited_fraction, model), list);
+      add_cost(cost, "validation-workers",
+               fmt::format("num_workers={}: loops over this loader take {} of the time and wait {} of that for its batches, as it has no workers.",
+                           std::max(model.workers, 1), format_share(cost.fraction), format_share(cost.waited_fraction)),
+               gain_without(cost, cost.fraction * cost.waited_fraction, model), list);
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
@@ -95,7 +94,10 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     m_now = now;
     sender.at = *at;
     sender.since = now;
-    if (!sender.hello || sender.hello->rank == 0) std::tie(m_training.tokens_per_sample, m_training.picture) = std::tie(at->tokens, at->picture);
+    if (!sender.hello || sender.hello->rank == 0) {
+      m_training.tokens_per_sample = at->tokens;
+      m_training.picture = at->picture;
+    }
     count_steps(sender, at->window, at->step);
     if (at->window) sender.pass_steps += at->window->samples.size();
     if (at->why == CheckpointMessage::Why::window) sender.last_pass = std::max(sender.last_pass.value_or(sender.pass_steps), sender.pass_steps);

@@ -107,7 +107,9 @@ class Launch {
       use.traced_bytes = m_tracer->traced_bytes();
       use.network_bytes = m_tracer->network_bytes();
     }
-    if (const auto trainers = m_conductor.training_processes(); trainers.size() > 1) use.branches = m_tree.branches(trainers);
+    // Of the phase full alone, as a look reads a file for each thread.
+    if (const auto trainers = m_conductor.training_processes(); trainers.size() > 1 && !m_conductor.has_left_full())
+      use.branches = m_tree.branches(trainers);
     if (const CpuSample cpu = sample_cpu(m_host); cpu.busy_seconds > 0) use.machine_cpu_seconds = cpu.busy_seconds - cpu.own_seconds;
     return use;
   }

@@ -140,7 +140,6 @@ bool TraceRing::next(RingRecord& record, Nanoseconds now, bool ended) {
 std::uint64_t TraceRing::lost_records() const { return shared_value(header_of(m_memory).lost_records) + m_unfinished; }
 Bytes TraceRing::lost_bytes() const { return shared_value(header_of(m_memory).lost_bytes); }
 Bytes TraceRing::network_bytes() const { return shared_value(header_of(m_memory).network_bytes); }
-
 Bytes TraceRing::other_bytes() const { return shared_value(header_of(m_memory).other_bytes); }
 
 }  // namespace dsanalyze

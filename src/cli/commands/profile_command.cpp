@@ -203,7 +203,9 @@ std::string launch_plan(const LaunchSettings& settings) {
                      settings.keep_output ? "what the script writes, changes and removes stays so"
                                           : "what the script changes among your files is taken back, but for what programs that it starts write") +
          fmt::format("plan: then read what it read again, cold and from memory, for about {}: of these files, the page cache keeps no more than {}\n",
-                     format_seconds(settings.storage_seconds), format_bytes(most_warm_bytes));
+                     format_seconds(settings.storage_seconds), format_bytes(most_warm_bytes)) +
+         fmt::format("plan: then, where these are image files that dsanalyze.Loader could load, prepare some of them for {}\n",
+                     format_seconds(own_prep_seconds(settings.plan.seconds + settings.storage_seconds)));
 }
 
 /// P is measured at 1, 2, 4, ... workers as far as there are cores; the subset may take a quarter of the memory that is free.

@@ -35,7 +35,7 @@ constexpr std::array replaced_stages{std::string_view("RandomResizedCrop"), std:
                                      std::string_view("pil_loader"),        std::string_view("Image.convert"),
                                      std::string_view("default_loader"),    std::string_view("decode_image"),
                                      std::string_view("decode_jpeg"),       std::string_view("read_image"),
-                                     std::string_view("fast_collate"),      std::string_view("DatasetFolder.find_classes")};
+                                     std::string_view("fast_collate")};
 
 bool has_stage(const ProfileResult& result, std::string_view name) { return std::ranges::count(result.hot, name, &StageRecord::name) > 0; }
 

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
+#include <set>
 
 #include "base/text/units.hpp"
 #include "core/index.hpp"
@@ -31,22 +31,25 @@ std::shared_ptr<const DatasetIndex> parts_in_turn(const std::filesystem::path& f
 
 }  // namespace
 
-std::optional<std::filesystem::path> large_file_beside(const std::filesystem::path& folder, const std::filesystem::path& like) {
+bool is_large_beside(const std::filesystem::path& file, const std::filesystem::path& like) {
+  constexpr Bytes block = 512;  // of st_blocks
   struct ::stat wanted = {};
-  if (::stat(like.c_str(), &wanted) != 0) return std::nullopt;
+  struct ::stat found = {};
+  if (::stat(like.c_str(), &wanted) != 0 || ::stat(file.c_str(), &found) != 0) return false;
+  const auto size = static_cast<Bytes>(found.st_size);
+  return S_ISREG(found.st_mode) && found.st_dev == wanted.st_dev && size >= least_file && static_cast<Bytes>(found.st_blocks) * block >= size;
+}
+
+std::optional<std::filesystem::path> large_file_beside(const std::filesystem::path& folder, const std::filesystem::path& like) {
   std::optional<std::filesystem::path> largest;
-  Bytes most = least_file - 1;
+  std::uintmax_t most = 0;
   std::error_code error;
-  constexpr std::size_t most_entries = 20'000;
-  std::size_t entries = 0;
-  for (std::filesystem::recursive_directory_iterator entry(folder, std::filesystem::directory_options::skip_permission_denied, error), end;
-       !error && entry != end && ++entries < most_entries; entry.increment(error)) {
-    struct ::stat found = {};
-    if (::lstat(entry->path().c_str(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_dev != wanted.st_dev) continue;
-    constexpr Bytes block = 512;  // of st_blocks
-    const bool has_holes = static_cast<Bytes>(found.st_blocks) * block < static_cast<Bytes>(found.st_size);
-    if (static_cast<Bytes>(found.st_size) <= most || has_holes) continue;
-    most = static_cast<Bytes>(found.st_size);
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (!is_large_beside(entry->path(), like)) continue;
+    std::error_code gone;
+    const std::uintmax_t size = entry->file_size(gone);
+    if (gone || size <= most) continue;
+    most = size;
     largest = entry->path();
   }
   return largest;
@@ -58,8 +61,8 @@ std::vector<StoragePoint> measure_shard_reads(const std::filesystem::path& file,
   std::error_code error;
   const Bytes size = std::filesystem::file_size(file, error);
   if (error) return points;
-  for (const int count : {1, readers}) {
-    if (size < static_cast<Bytes>(count) * request || (count == 1 && readers == 1 && !points.empty())) continue;
+  for (const int count : std::set{1, readers}) {
+    if (size < static_cast<Bytes>(count) * request) continue;
     const auto requests = parts_in_turn(file, size, count);
     FetchOptions options;
     options.concurrency = count;

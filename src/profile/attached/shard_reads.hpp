@@ -10,8 +10,10 @@
 
 namespace dsanalyze {
 
-/// The largest regular file below `folder` that lies on the same device as `like` and holds at least 64 MiB; nothing where there is none, or one of
-/// the two cannot be looked at.
+/// Whether this is a regular file of at least 64 MiB, without holes, on the same device as `like`.
+bool is_large_beside(const std::filesystem::path& file, const std::filesystem::path& like);
+
+/// The largest such file in `folder`, not below it; nothing where there is none.
 std::optional<std::filesystem::path> large_file_beside(const std::filesystem::path& folder, const std::filesystem::path& like);
 
 /// What a device supplies to readers of shards: `readers`, and one alone, each of which reads its own part of `file` from its begin to its end, in

@@ -269,13 +269,18 @@ ColdProof prove_cold_ranges(const DatasetIndex& ranges, const StorageMeter& mete
   return {StorageProof::unproved, fmt::format("by the kernel's count, {:.0f} % of what was read cold came from storage", 100 * fraction)};
 }
 
-/// What the same device supplies to readers of shards: from a large file of the dataset, or else of PyTorch's.
+/// What the same device supplies to readers of shards: from the largest file of the dataset that the training read, or else of PyTorch's libraries.
 void measure_shards(const LaunchedTraining& launched, const DatasetIndex& ranges, int readers, double seconds, ProfileResult& result,
                     const std::stop_token& stop, Timing timing) {
   constexpr double share = 0.2;
   const std::filesystem::path like = std::filesystem::path("/") / ranges.file_path(0);
-  std::optional<std::filesystem::path> file = large_file_beside(result.reads->dataset_path, like);
-  if (!file && !launched.training.device.libraries.empty()) file = large_file_beside(launched.training.device.libraries, like);
+  const TracedFile* largest = nullptr;
+  for (const TracedFile& file : launched.accesses->files)
+    if (is_data(file.path) && (largest == nullptr || file.bytes > largest->bytes)) largest = &file;
+  std::optional<std::filesystem::path> file;
+  if (largest != nullptr && is_large_beside(largest->path, like)) file = largest->path;
+  if (const std::filesystem::path& libraries = launched.training.device.libraries; !file && !libraries.empty())
+    file = large_file_beside(libraries / "lib", like);
   if (file) result.storage_by_shard = measure_shard_reads(*file, readers, share * seconds, stop, timing);
 }
 
