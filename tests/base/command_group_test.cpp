@@ -11,19 +11,12 @@
 
 #include "base/process/spawn.hpp"
 #include "sanitizers.hpp"
+#include "soon.hpp"
 
 using namespace dsanalyze;
+using testing::becomes_true;
 
 namespace {
-
-template <typename Condition>
-bool comes_true(const Condition& condition) {
-  for (int i = 0; i < 6000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
 
 int shell(const std::string& script) { return spawn_command({"sh", "-c", script}, {}, {}); }
 
@@ -39,27 +32,27 @@ TEST_CASE("a group that goes takes all of its processes with it, and collects it
     CHECK(there_is_group(leader));
     CHECK_FALSE(group.ended());
   }
-  CHECK(comes_true([leader] { return !there_is_group(leader); }));
+  CHECK(becomes_true([leader] { return !there_is_group(leader); }));
   CHECK(::waitpid(leader, nullptr, WNOHANG) == -1);
 }
 
 TEST_CASE("a leader that has ended is not collected before finish, which says how it ended and ends what it left" *
           doctest::skip(testing::fork_may_hang)) {
   CommandGroup group(shell("sleep 600 & exit 7"));
-  REQUIRE(comes_true([&] { return group.ended(); }));
+  REQUIRE(becomes_true([&] { return group.ended(); }));
   CHECK(there_is_group(group.leader()));
   const auto status = group.finish();
   REQUIRE(status.has_value());
   CHECK(WIFEXITED(*status));
   CHECK(WEXITSTATUS(*status) == 7);
-  CHECK(comes_true([&] { return !there_is_group(group.leader()); }));
+  CHECK(becomes_true([&] { return !there_is_group(group.leader()); }));
   CHECK(group.ended());
 }
 
 TEST_CASE("a signal reaches a group until it is finished, and no process after that" * doctest::skip(testing::fork_may_hang)) {
   CommandGroup group(shell("exec sleep 600"));
   group.signal(SIGTERM);
-  REQUIRE(comes_true([&] { return group.ended(); }));
+  REQUIRE(becomes_true([&] { return group.ended(); }));
   const auto status = group.finish();
   REQUIRE(status.has_value());
   CHECK(WIFSIGNALED(*status));

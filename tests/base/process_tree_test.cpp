@@ -11,10 +11,12 @@
 
 #include "base/process/spawn.hpp"
 #include "sanitizers.hpp"
+#include "soon.hpp"
 #include "temporary_folder.hpp"
 #include "texts.hpp"
 
 using namespace dsanalyze;
+using testing::becomes_true;
 using testing::TemporaryFolder;
 
 namespace {
@@ -24,15 +26,6 @@ void write_process(const TemporaryFolder& folder, int pid, int parent, char stat
   folder.write(number + "/stat", number + " (a (b) c) " + state + " " + std::to_string(parent) + " 1 1 0 -1 0 0 0 0 0 " + std::to_string(ticks) +
                                      " 0 " + std::to_string(collected) + " 0 20 0 1 0 7 4096 2\n");
   folder.write(number + "/io", "rchar: 1000\nwchar: 5\nread_bytes: 100\n");
-}
-
-template <typename Condition>
-bool within_seconds(int seconds, const Condition& condition) {
-  for (int i = 0; i < seconds * 100; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
 }
 
 }  // namespace
@@ -104,7 +97,7 @@ TEST_CASE("a command that is not there is named, and one that is has the added e
   CHECK(testing::says(testing::message_of([] { spawn_command({"/nowhere/program"}, {}, {}); }), "/nowhere/program"));
   const pid_t process = spawn_command({"sh", "-c", "test \"$DSANALYZE_TRY\" = 'a b'"}, {"DSANALYZE_TRY=a b"}, {});
   std::optional<int> status;
-  CHECK(within_seconds(10, [&] {
+  CHECK(becomes_true([&] {
     status = collect_children(process);
     return status.has_value();
   }));
@@ -115,7 +108,7 @@ TEST_CASE("descendants that left their session, ignore SIGTERM or are stopped ar
   REQUIRE(adopt_orphans());
   spawn_command({"sh", "-c", "trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 600 & wait' & sleep 600 & kill -STOP $!; wait"}, {}, {});
   const ProcessTree tree(::getpid());
-  CHECK(within_seconds(10, [&] { return tree.living().size() >= 4; }));
+  CHECK(becomes_true([&] { return tree.living().size() >= 4; }));
   CHECK(end_descendants(0.2).empty());
   CHECK(tree.living().empty());
 }
@@ -129,10 +122,10 @@ TEST_CASE("what cleans up after others has the time to do so once they have ende
                                        ": multiprocessing.resource_tracker; while kill -0 " + std::to_string(other) +
                                            " 2>/dev/null; do sleep 0.05; done; sleep 0.3; touch " + cleaned},
                                       {}, {});
-  CHECK(within_seconds(10, [&] { return cleans_up_after_others(cleaner); }));
+  CHECK(becomes_true([&] { return cleans_up_after_others(cleaner); }));
   CHECK_FALSE(cleans_up_after_others(other));
   const ProcessTree tree(::getpid());
-  CHECK(within_seconds(10, [&] { return tree.living().size() >= 4; }));
+  CHECK(becomes_true([&] { return tree.living().size() >= 4; }));
   CHECK(end_descendants(0.1).empty());
   CHECK(std::filesystem::exists(cleaned));
 }
@@ -142,7 +135,7 @@ TEST_CASE("what cleans up after others, and does not end by itself in five secon
   const TemporaryFolder folder;
   folder.write("multiprocessing.resource_tracker", "");
   const pid_t cleaner = spawn_command({"tail", "-f", (folder.path() / "multiprocessing.resource_tracker").native()}, {}, {});
-  REQUIRE(within_seconds(10, [&] { return cleans_up_after_others(cleaner); }));
+  REQUIRE(becomes_true([&] { return cleans_up_after_others(cleaner); }));
   const auto begun = std::chrono::steady_clock::now();
   CHECK(end_descendants(0.1).empty());
   CHECK(std::chrono::steady_clock::now() - begun >= std::chrono::seconds(5));

@@ -18,23 +18,16 @@
 
 #include "child_process.hpp"
 #include "sanitizers.hpp"
+#include "soon.hpp"
 #include "temporary_folder.hpp"
 #include "texts.hpp"
 
 using namespace dsanalyze;
+using testing::becomes_true;
 using testing::says;
 using testing::TemporaryFolder;
 
 namespace {
-
-template <typename Condition>
-bool becomes_true(const Condition& condition) {
-  for (int i = 0; i < 6000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
 
 /// As waitpid() has it; a child that does not end is killed, and its status is that.
 int status_of(pid_t process) {

@@ -59,6 +59,24 @@ inline ProfileResult accelerator_bound() {
   return profile;
 }
 
+/// Its 10 GiB of samples, each in a file of its own, are more than the page cache may hold.
+inline ProfileResult storage_bound(Bytes page_cache) {
+  ProfileResult profile = prep_bound();
+  profile.prep = rate(4000);
+  profile.prep_by_workers = {{1, 1000, {980, 1020}, 0.00001, 0.00001, 0.0009}, {4, 4000, {3950, 4050}, 0.00001, 0.00001, 0.0009}};
+  profile.storage = rate(200);
+  profile.storage_by_request = {{1e5, 1, 2e7}, {1e5, 4, 2e7}};
+  ReadsRecord& reads = profile.reads.emplace();
+  reads.samples = reads.opens = reads.files = 1000;
+  reads.bytes_per_sample = 1e5;
+  reads.dataset_bytes = Bytes{10} << 30;
+  reads.page_cache_bytes = page_cache;
+  profile.bottleneck = BottleneckRecord{"io", "storage", true, "", "cpu"};
+  profile.runs[0].samples_per_s = 210;
+  profile.runs[0].ci95_samples_per_s = {205, 215};
+  return profile;
+}
+
 inline std::vector<AdviceRecord> advice_on(const ProfileResult& profile) { return advise(profile, training_model(profile)); }
 
 inline const AdviceRecord* find(const std::vector<AdviceRecord>& list, const std::string& code) {

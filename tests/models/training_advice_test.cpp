@@ -234,19 +234,7 @@ TEST_CASE("of several ranks, all wait for the one that does the most between its
 }
 
 TEST_CASE("data that comes from storage is advised to be kept in memory, and small files to be packed") {
-  ProfileResult profile = prep_bound();
-  profile.prep = rate(4000);
-  profile.prep_by_workers = {{1, 1000, {980, 1020}, 0.00001, 0.00001, 0.0009}, {4, 4000, {3950, 4050}, 0.00001, 0.00001, 0.0009}};
-  profile.storage = rate(200);
-  profile.storage_by_request = {{1e5, 1, 2e7}, {1e5, 4, 2e7}};
-  ReadsRecord& reads = profile.reads.emplace();
-  reads.samples = reads.opens = reads.files = 1000;
-  reads.bytes_per_sample = 1e5;
-  reads.dataset_bytes = Bytes{10} << 30;
-  reads.page_cache_bytes = Bytes{2} << 30;
-  profile.bottleneck = BottleneckRecord{"io", "storage", true, "", "cpu"};
-  profile.runs[0].samples_per_s = 210;
-  profile.runs[0].ci95_samples_per_s = {205, 215};
+  ProfileResult profile = storage_bound(Bytes{2} << 30);
   std::vector<AdviceRecord> list = advice_on(profile);
   const AdviceRecord* const memory = find(list, "keep-in-memory");
   REQUIRE(memory != nullptr);
@@ -263,19 +251,8 @@ TEST_CASE("data that comes from storage is advised to be kept in memory, and sma
 }
 
 TEST_CASE("what shards would give is told where large files could be read, and a fixed order where a random one finds more in memory") {
-  ProfileResult profile = prep_bound();
-  profile.prep = rate(4000);
-  profile.prep_by_workers = {{1, 1000, {980, 1020}, 0.00001, 0.00001, 0.0009}, {4, 4000, {3950, 4050}, 0.00001, 0.00001, 0.0009}};
-  profile.storage = rate(200);
-  profile.storage_by_request = {{1e5, 1, 2e7}, {1e5, 4, 2e7}};
-  ReadsRecord& reads = profile.reads.emplace();
-  reads.samples = reads.opens = reads.files = 1000;
-  reads.bytes_per_sample = 1e5;
-  reads.dataset_bytes = Bytes{10} << 30;
-  reads.page_cache_bytes = Bytes{6} << 30;
-  profile.bottleneck = BottleneckRecord{"io", "storage", true, "", "cpu"};
-  profile.runs[0].samples_per_s = 210;
-  profile.runs[0].ci95_samples_per_s = {205, 215};
+  ProfileResult profile = storage_bound(Bytes{6} << 30);
+  ReadsRecord& reads = *profile.reads;
   CHECK_FALSE(find(advice_on(profile), "small-files")->gain);
   profile.storage_by_shard = {{1 << 20, 1, 1e8}, {1 << 20, 4, 1e8}};
   std::vector<AdviceRecord> list = advice_on(profile);

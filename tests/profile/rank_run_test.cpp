@@ -5,24 +5,12 @@
 #include <stop_token>
 
 #include "../loaders/dataset/made_dataset.hpp"
+#include "../ranks/made_ranks.hpp"
 #include "base/error.hpp"
 #include "profile/profiler.hpp"
 
 namespace dsanalyze {
 namespace {
-
-/// In a job of one rank there is none to ask.
-class NobodyToAsk final : public PeerSource {
- public:
-  void deliver_to(Sink) override {}
-  Status submit(std::span<const PeerRequest>) override { return {StatusCode::unsupported, 0}; }
-  void release(std::span<const std::uint32_t>) override {}
-  void cancel() override {}
-  [[nodiscard]] std::size_t capacity() const override { return 1024; }
-  [[nodiscard]] std::size_t free_places() const override { return 1024; }
-  [[nodiscard]] bool alive(std::uint32_t) const override { return false; }
-  [[nodiscard]] Bytes received() const override { return 0; }
-};
 
 /// What a test has a rank do, and what it saw of it.
 struct LoneRankFacts {
@@ -59,7 +47,7 @@ class LoneRank final : public Ranks {
  private:
   LoneRankFacts& m_facts;
   SingleRank m_collective;
-  NobodyToAsk m_peers;
+  test::NoPeers m_peers;  // in a job of one rank there is none to ask
 };
 
 ProfileInputs inputs_of_a_rank() {

@@ -1,6 +1,18 @@
 """Trainings without PyTorch, for other_loaders.py: each has its library's own loader, and one line, `for batch in dsanalyze.watch(loader)`."""
 
-COMMON = r'''
+DRAIN = r'''
+def drain(loader, samples_of):
+    samples, seconds, first = 0, 0.0, time.monotonic()
+    while time.monotonic() - first < 12:
+        begun = None
+        for number, batch in enumerate(loader):
+            now = time.monotonic()
+            if begun is not None: samples += samples_of(batch); seconds += now - begun
+            if begun is not None or number + 1 == 2 * WORKERS: begun = now
+            if now - first > 12: break
+    print("RATE", samples / seconds); sys.stdout.flush(); os._exit(0)
+'''
+COMMON = DRAIN + r'''
 import glob, io, os, sys, time
 os.environ.update(OMP_NUM_THREADS="1", TF_CPP_MIN_LOG_LEVEL="3", XLA_FLAGS="--xla_cpu_multi_thread_eigen=false")
 import numpy as np
@@ -16,15 +28,7 @@ def decoded(name):
 
 def train(loader, step, seconds=120):
     if DRAIN:
-        samples, seconds, first = 0, 0.0, time.monotonic()
-        while time.monotonic() - first < 12:
-            begun = None
-            for number, batch in enumerate(loader):
-                now = time.monotonic()
-                if begun is not None: samples += len(batch); seconds += now - begun
-                if begun is not None or number + 1 == 2 * WORKERS: begun = now
-                if now - first > 12: break
-        print("RATE", samples / seconds); sys.stdout.flush(); os._exit(0)
+        drain(loader, len)
     begun = time.monotonic()
     while time.monotonic() - begun < seconds:
         for batch in dsanalyze.watch(loader):

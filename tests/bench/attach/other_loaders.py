@@ -16,7 +16,7 @@ import tempfile
 
 import framework_scripts
 
-COMMON = r'''
+COMMON = framework_scripts.DRAIN + r'''
 import io, os, sys, time, glob
 os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
@@ -46,15 +46,7 @@ def images_of(batch):
 
 def train(loader, watch=False, seconds=120):
     if DRAIN:
-        samples, seconds, first = 0, 0.0, time.monotonic()
-        while time.monotonic() - first < 12:
-            begun = None
-            for number, batch in enumerate(loader):
-                now = time.monotonic()
-                if begun is not None: samples += len(images_of(batch)); seconds += now - begun
-                if begun is not None or number + 1 == 2 * WORKERS: begun = now
-                if now - first > 12: break
-        print("RATE", samples / seconds); sys.stdout.flush(); os._exit(0)
+        drain(loader, lambda batch: len(images_of(batch)))
     if watch:
         import dsanalyze
         loader = dsanalyze.watch(loader)
