@@ -61,6 +61,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
   if (const auto* bye = std::get_if<ByeMessage>(&message)) {
     count_steps(sender, bye->window, 0);
     sender.said_bye = true;
+    m_rank_failed = m_rank_failed || (sender.trains && !bye->error.empty());
     if (m_training.error.empty()) m_training.error = bye->error;
     return {};
   }

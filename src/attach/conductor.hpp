@@ -162,6 +162,7 @@ class Conductor {
   Stage m_stage = Stage::full;
   bool m_warming_up = true;
   bool m_said_waiting = false;
+  bool m_rank_failed = false;  ///< ended by an exception of its own
   Nanoseconds m_now = 0;
   std::optional<Nanoseconds> m_begin;  ///< of the first phase
   Nanoseconds m_stage_begin = 0;

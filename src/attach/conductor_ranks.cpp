@@ -52,7 +52,8 @@ Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
   if (finished()) return {};
   if (!trained) return meet(now);
   const auto others = std::ranges::count_if(m_members, [](const auto& each) { return each.second.trains; });
-  if (others > 0)
+  // Another rank may hear first of one that was killed, and fail by it.
+  if (others > 0 || m_rank_failed)
     throw Error(fmt::format(
         "rank {} (PID {}) of the training ended while the others were profiled: it was killed, or its script came to its end before theirs",
         hello.rank, hello.pid));

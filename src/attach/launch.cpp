@@ -194,7 +194,7 @@ class Launch {
   }
 
   /// Before the first step, an import or a download may take long. A training that waits for a batch while none of its processes computes or reads
-  /// for as long as one rank may keep others waiting stands still.
+  /// for as long as one rank may keep others waiting stands still, unless the batch has come at this very moment: two looks in a row find it so.
   void check_first_batch(Nanoseconds now) {
     constexpr double busy_share = 0.02;
     if (!m_launched.heard || now < m_next_quiet_look) return;
@@ -203,9 +203,11 @@ class Launch {
     const bool is_quiet = m_quiet_use && use.cpu_seconds - m_quiet_use->cpu_seconds < most_seconds && use.storage_bytes == m_quiet_use->storage_bytes;
     m_quiet_use = use;
     m_next_quiet_look = now + to_nanoseconds(m_settings.plan.hang_seconds);
+    const bool found_before = std::exchange(m_found_quiet, false);
     if (!is_quiet) return;
     const Standstill found = look_at_processes();
-    if (found.waits_for_batch && !found.receives)
+    m_found_quiet = found.waits_for_batch && !found.receives;
+    if (m_found_quiet && found_before)
       throw Error(explained(
           fmt::format("the first batch has not come, and nothing was computed or read for {:g} s (--hang-timeout)", m_settings.plan.hang_seconds),
           found));
@@ -421,6 +423,7 @@ class Launch {
   bool m_explained = false;                    ///< since then
   std::optional<TreeUse> m_quiet_use;          ///< before the first step: at the last look for a first batch that does not come
   Nanoseconds m_next_quiet_look = 0;
+  bool m_found_quiet = false;         ///< at that look, and nothing was received
   std::set<int> m_spoken;             ///< connections
   int m_open = 0;                     ///< of these, those that are not closed
   std::optional<TreeProcess> m_deaf;  ///< a process that uses PyTorch and has not spoken

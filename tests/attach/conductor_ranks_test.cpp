@@ -81,6 +81,24 @@ TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too
   CHECK(says(message_of<Error>([&] { conductor.leave(1, to_nanoseconds(61)); }), "rank 1"));
 }
 
+TEST_CASE("a rank that was killed is named, though another failed by it and ended first") {
+  for (const bool helper : {false, true}) {
+    Conductor conductor = made(60);
+    join(conductor, 2);
+    HelloMessage hello;
+    hello.pid = 300;
+    conductor.receive(7, hello, 0);
+    ByeMessage bye;
+    bye.error = "Connection reset by peer";
+    conductor.receive(helper ? 7 : 0, bye, 0);
+    CHECK(conductor.leave(helper ? 7 : 0, 0).empty());
+    if (helper) CHECK(conductor.receive(0, ByeMessage{}, 0).empty());
+    if (helper) CHECK(conductor.leave(0, 0).empty());
+    const std::string said = message_of<Error>([&] { conductor.leave(1, 0); });
+    CHECK(says(said, "rank 1 (PID 101) of the training ended while the others were profiled") != helper);
+  }
+}
+
 TEST_CASE("a rank whose hook gave up ends the profile at once, so that no other waits for it in vain") {
   Conductor conductor = made(60);
   join(conductor, 2);

@@ -436,6 +436,59 @@ for epoch in range(2):
         self.assertIn('ZeroDivisionError', connection.notes()['hook-failed']['text'])
         self.assertEqual([message['why'] for message in connection.of('off')], ['ZeroDivisionError: division by zero'])
 
+    def test_what_a_signal_handler_of_the_script_raises_within_the_hook_is_the_scripts(self):
+        text = '''
+import functools, signal
+class Late(Exception): pass
+class Handler:
+    def late(self, *_):
+        raise Late('from a signal')
+    def __call__(self, *_):
+        self.late()
+handler = {'method': Handler().late, 'object': Handler(), 'partial': functools.partial(Handler.late, None)}[sys.argv[1]]
+signal.signal(signal.SIGALRM, handler)
+roles = sys.modules['_dsanalyze_attach.roles'].Roles
+served = roles.served
+def interrupted(self, record):
+    roles.served = served
+    os.kill(os.getpid(), signal.SIGALRM)
+    served(self, record)
+loader, heard = DataLoader(data(), 4), []
+for epoch in range(2):
+    try:
+        for number, (x,) in enumerate(loader):
+            step(x)
+            if number == 8 and not epoch:
+                roles.served = interrupted
+    except Late as error:
+        heard.append((number, str(error)))
+print('heard', heard, 'epoch', number + 1)
+'''
+        for mode, kind in (('passive', 'method'), ('phases', 'method'), ('phases', 'object'), ('phases', 'partial')):
+            with self.subTest(mode=mode, kind=kind):
+                output, connection = self.launch_with(text, kind, run(1000), mode=mode)
+                self.assertRegex(output, r"^heard \[\([0-9]+, 'from a signal'\)\] epoch 40\n$")
+                self.assertIn('Late: from a signal', connection.notes()['hook-failed']['text'])
+                # A script that goes on is not followed further, which is told once it does so.
+                self.assertEqual([message['why'] for message in connection.of('off')], ['Late: from a signal'] * (mode == 'phases'))
+
+    def test_an_error_that_a_signal_handler_raises_within_the_hook_ends_the_script_under_its_own_name(self):
+        _, connection = self.launch('''
+import signal
+def late(*_):
+    raise RuntimeError('DataLoader worker is killed')
+signal.signal(signal.SIGCHLD, late)
+roles = sys.modules['_dsanalyze_attach.roles'].Roles
+def interrupted(self, record):
+    os.kill(os.getpid(), signal.SIGCHLD)
+for number, (x,) in enumerate(DataLoader(data(), 4)):
+    step(x)
+    if number == 8:
+        roles.served = interrupted
+''', run(1000), expect=1)
+        self.assertEqual(connection.of('off'), [])
+        self.assertIn('RuntimeError: DataLoader worker is killed', connection.of('bye')[0]['error'])
+
 
 if __name__ == '__main__':
     unittest.main()

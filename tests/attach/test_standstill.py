@@ -51,8 +51,9 @@ def stand_still():
     if kind == 'socket':
         import socket
         one, other = socket.socketpair()
-        threading.Timer(8, lambda: other.send(b'x')).start()
+        threading.Timer(4, lambda: other.send(b'x')).start()
         one.recv(1)
+        time.sleep(0.8)  # A look between what was received and the batch.
     if kind == 'threads':
         for _ in range(120):
             threading.Thread(target=idle_of_a_pool, daemon=True).start()

@@ -40,6 +40,16 @@ class Engine:
         """Whether this thread is inside of an iterator's own __next__: a dataset that has a loader of its own."""
         return self._inside == get_ident()
 
+    def fault(self, error):
+        """The hook failed, and follows no further. What a signal handler of the script raised meanwhile goes on to the script, as it would without the hook."""
+        by_script = facts.raised_by_handler(error)
+        self.failed(error, '{}: {}'.format(type(error).__name__, error), by_script)
+        if by_script:
+            raise error
+
+    def goes_on(self):
+        """The script makes an iterator or asks for a batch, though the hook is off."""
+
     def created(self, iteration):
         """A new iterator, or a new epoch of a persistent one."""
         self.clock.renewed(iteration)

@@ -102,6 +102,26 @@ def length_of(value):
         return None
 
 
+def raised_by_handler(error):
+    """Whether a signal handler of the script raised it: an alarm, or PyTorch's when a worker died. That may happen within any call, so within the hook's, too."""
+    signals = sys.modules.get('signal') or sys.modules.get('_signal')
+    if signals is None:
+        return False
+    codes = {_code_of(signals.getsignal(number)) for number in range(1, signals.NSIG)} - {None}
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in codes:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _code_of(called):
+    """Of a function, a method, a partial or an object with __call__."""
+    called = getattr(called, 'func', called)
+    return getattr(called, '__code__', None) or getattr(getattr(called, '__call__', None), '__code__', None)
+
+
 def last_error():
     """The exception that ends the process, and where the script had it; None where there is none."""
     if not hasattr(sys, 'last_type'):

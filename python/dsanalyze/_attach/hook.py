@@ -72,6 +72,8 @@ class Hook:
         """Whether a pass of the script that begins now is one that may train."""
         if self.waiting and not framework.current.in_worker():
             self.connect()
+        if self.engine is not None and self.engine.off:
+            self.engine.goes_on()
         return self.engine is not None and not self.engine.off and not drains.building and not self.engine.nested()
 
     def joined(self):
@@ -95,6 +97,8 @@ class Hook:
     def fault(self, error):
         if self.engine is not None:
             self.engine.fault(error)
+        elif facts.raised_by_handler(error):
+            raise error
 
     def child(self):
         """In a forked child: the connection is the parent's. A child that makes iterators of its own, and is no worker, connects by itself."""

@@ -263,7 +263,7 @@ class Passive(Engine):
             self._offer()
         return {}
 
-    def fault(self, error):
-        self.note('hook-failed', '{}: {}'.format(type(error).__name__, error))
+    def failed(self, error, why, by_script):
+        self.note('hook-failed', why)
         self.off = True
         self._steady = self.clock.shortcut = None

@@ -46,6 +46,7 @@ class Phases(Engine):
         self.modes = Modes(self.roles, self.note)
         self._remaining = 0
         self._epoch = -1
+        self._untold = None  # Why a script that goes on is followed no further.
         self._device = DeviceClock()
         self.clock.device_ended = self._device.ended
 
@@ -142,13 +143,17 @@ class Phases(Engine):
             if gap.optimizer_steps >= least_steps_alone and now() - gap.begin > 1e9 * least_seconds_alone:
                 self.give_up('its epoch ended, and it goes on training with batches that its DataLoader does not deliver again (as itertools.cycle keeps them)')
 
-    def fault(self, error):
-        why = '{}: {}'.format(type(error).__name__, error)
+    def failed(self, error, why, by_script):
         self.note('hook-failed', why)
         if os.environ.get('DSANALYZE_ATTACH_DEBUG'):
             import traceback
             traceback.print_exc()
-        self.give_up(why)
+        if by_script and not self.off:
+            # Mostly the script ends by it, and says so itself.
+            self.pass_through()
+            self._untold = why
+        else:
+            self.give_up(why)
 
     def _guard(self, function, *arguments):
         try:
@@ -163,6 +168,7 @@ class Phases(Engine):
         """Finds what the batch is for, and hands it out where it does not come from the script's own iterator."""
         record = step.iteration.record
         if self.off:
+            self.goes_on()
             return
         if self.ends_step(step.iteration):
             self.step_over(step.began)
@@ -404,6 +410,12 @@ class Phases(Engine):
                 pass
         self._guard(_remove_semaphores)
         os._exit(status)
+
+    def goes_on(self):
+        """The script asks for batches after its own signal handler interrupted the hook: other ranks would wait for this one."""
+        why, self._untold = self._untold, None
+        if why:
+            self.send({'t': 'off', 'why': why})
 
     def give_up(self, why):
         """The launcher hears of it: other ranks would wait for this one."""
