@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ GainRecord gain_of(const TrainingModel& model, const TrainingRates& rates, bool 
 bool worthwhile(const TrainingModel& model, const GainRecord& gain);
 /// "at most 1,200 ± 30 samples/s (1.8x), then the bottleneck is compute".
 std::string gain_text(const GainRecord& gain);
+
+/// Adds one piece of advice about a place in the script (no file: about none), with its gain where one is predicted.
+void add_advice(std::vector<AdviceRecord>& list, std::string code, std::string text, const std::optional<GainRecord>& gain = {},
+                const std::string& file = {}, int line = 0);
 
 /// What the script does beside its steps, by line.
 void advise_script(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list);

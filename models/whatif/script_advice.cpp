@@ -24,11 +24,8 @@ GainRecord gain_without(const ScriptCostRecord& cost, double saved, const Traini
 
 void add_cost(const ScriptCostRecord& cost, std::string code, std::string text, const GainRecord& gain, std::vector<AdviceRecord>& list) {
   if (gain.speedup < least_advised_gain || gain.ci95_samples_per_s.low <= cost.training_samples_per_s) return;
-  AdviceRecord advice{std::move(code), fmt::format("{}{} Without it: {}.", place_text(cost.file, cost.line), text, gain_text(gain)), {}};
-  advice.file = cost.file;
-  advice.line = cost.line;
-  advice.gain = gain;
-  list.push_back(std::move(advice));
+  add_advice(list, std::move(code), fmt::format("{}{} Without it: {}.", place_text(cost.file, cost.line), text, gain_text(gain)), gain, cost.file,
+             cost.line);
 }
 
 }  // namespace
@@ -71,22 +68,16 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
   const GainRecord gain = gain_of(model, rates, false);
   if (!worthwhile(model, gain)) return;
   const LoaderRecord& loader = *profile.loader;
-  AdviceRecord advice{
-      "own-loader",
-      fmt::format(
-          "{}dsanalyze.Loader in its place: it decodes and {} these images to {} pixels at {} samples/s on {} core{}, measured here. With it: {}.",
-          place_text(loader.file, loader.line), prep.crop == OwnPrepRecord::Crop::random_resized ? "crops" : "resizes", prep.crop_size,
-          format_rate(prep.samples_per_s, prep.ci95_samples_per_s), prep.threads, prep.threads == 1 ? "" : "s", gain_text(gain)),
-      {}};
+  std::string text = fmt::format(
+      "{}dsanalyze.Loader in its place: it decodes and {} these images to {} pixels at {} samples/s on {} core{}, measured here. With it: {}.",
+      place_text(loader.file, loader.line), prep.crop == OwnPrepRecord::Crop::random_resized ? "crops" : "resizes", prep.crop_size,
+      format_rate(prep.samples_per_s, prep.ci95_samples_per_s), prep.threads, prep.threads == 1 ? "" : "s", gain_text(gain));
   if (!prep.left_out.empty()) {
     std::string names;
     for (const std::string& name : prep.left_out) names += (names.empty() ? "" : ", ") + printable(name);
-    advice.text += fmt::format(" What it leaves to the script: {}.", names);
+    text += fmt::format(" What it leaves to the script: {}.", names);
   }
-  advice.file = loader.file;
-  advice.line = loader.line;
-  advice.gain = gain;
-  list.push_back(std::move(advice));
+  add_advice(list, "own-loader", std::move(text), gain, loader.file, loader.line);
 }
 
 }  // namespace dsanalyze

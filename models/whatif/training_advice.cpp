@@ -38,22 +38,28 @@ std::string gain_text(const GainRecord& gain) {
                      format_rate(gain.samples_per_s, gain.ci95_samples_per_s), gain.speedup, gain.next);
 }
 
+void add_advice(std::vector<AdviceRecord>& list, std::string code, std::string text, const std::optional<GainRecord>& gain, const std::string& file,
+                int line) {
+  AdviceRecord advice{std::move(code), std::move(text), {}};
+  advice.file = file;
+  advice.line = line;
+  advice.gain = gain;
+  list.push_back(std::move(advice));
+}
+
 namespace {
 
 /// Samples in files of their own.
-AdviceRecord small_files(const TrainingModel& model, Bytes sample_bytes) {
-  AdviceRecord advice{
-      "small-files",
-      fmt::format("Pack the samples into shards: each is read from a file of its own of {} on the average, so storage opens and seeks "
-                  "for every sample. Shards (WebDataset, tar) are read in order, in large requests.",
-                  format_bytes(sample_bytes)),
-      {}};
-  if (model.storage->shard_curve.empty()) return advice;
-  const GainRecord gain = gain_of(model, rates_of(model, {.order = OrderKind::shards}), false);
-  if (!worthwhile(model, gain)) return advice;
-  advice.text += fmt::format(" As fast as large files on the same device are read: {}.", gain_text(gain));
-  advice.gain = gain;
-  return advice;
+void advise_shards(const TrainingModel& model, Bytes sample_bytes, std::vector<AdviceRecord>& list) {
+  std::string text = fmt::format(
+      "Pack the samples into shards: each is read from a file of its own of {} on the average, so storage opens and seeks "
+      "for every sample. Shards (WebDataset, tar) are read in order, in large requests.",
+      format_bytes(sample_bytes));
+  std::optional<GainRecord> gain;
+  if (!model.storage->shard_curve.empty()) gain = gain_of(model, rates_of(model, {.order = OrderKind::shards}), false);
+  if (gain && !worthwhile(model, *gain)) gain.reset();
+  if (gain) text += fmt::format(" As fast as large files on the same device are read: {}.", gain_text(*gain));
+  add_advice(list, "small-files", std::move(text), gain);
 }
 
 /// The same order in each epoch finds nothing in a page cache that has no room for all: what comes next was evicted last.
@@ -62,15 +68,12 @@ void advise_order(const TrainingModel& model, std::vector<AdviceRecord>& list) {
   const TrainingRates shuffled = rates_of(model, {.order = OrderKind::random});
   const GainRecord gain = gain_of(model, shuffled, false);
   if (!worthwhile(model, gain)) return;
-  AdviceRecord advice{
-      "order-against-cache",
-      fmt::format("Read in random order (shuffle=True): in the order of the files, a page cache of {} finds {} of an epoch's {} again, and in "
-                  "random order {}. With it: {}.",
-                  format_bytes(model.storage->page_cache_bytes), format_share(1 - rates_of(model, {}).miss_fraction),
-                  format_bytes(model.storage->dataset_bytes), format_share(1 - shuffled.miss_fraction), gain_text(gain)),
-      {}};
-  advice.gain = gain;
-  list.push_back(std::move(advice));
+  add_advice(list, "order-against-cache",
+             fmt::format("Read in random order (shuffle=True): in the order of the files, a page cache of {} finds {} of an epoch's {} again, and in "
+                         "random order {}. With it: {}.",
+                         format_bytes(model.storage->page_cache_bytes), format_share(1 - rates_of(model, {}).miss_fraction),
+                         format_bytes(model.storage->dataset_bytes), format_share(1 - shuffled.miss_fraction), gain_text(gain)),
+             gain);
 }
 
 void advise_storage(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
@@ -78,21 +81,17 @@ void advise_storage(const ProfileResult& profile, const TrainingModel& model, st
   const TrainingModel::Storage& storage = *model.storage;
   const GainRecord gain = gain_of(model, rates_of(model, {.cached = 1}), false);
   if (!worthwhile(model, gain)) return;
-  AdviceRecord memory{"keep-in-memory",
-                      fmt::format("Keep the data in memory: an epoch reads {}, and the page cache may use {}. With all of it in memory: {}. "
-                                  "dsanalyze whatif --find cache,storage says how much is enough.",
-                                  format_bytes(storage.dataset_bytes), format_bytes(storage.page_cache_bytes), gain_text(gain)),
-                      {}};
-  memory.gain = gain;
-  list.push_back(std::move(memory));
+  add_advice(list, "keep-in-memory",
+             fmt::format("Keep the data in memory: an epoch reads {}, and the page cache may use {}. With all of it in memory: {}. "
+                         "dsanalyze whatif --find cache,storage says how much is enough.",
+                         format_bytes(storage.dataset_bytes), format_bytes(storage.page_cache_bytes), gain_text(gain)),
+             gain);
   constexpr double small_bytes = 1 << 20;
   constexpr double nearly_each = 0.9;
-  const ReadsRecord& reads = *profile.reads;
-  const auto samples = static_cast<double>(std::min(reads.samples, profile.loader->samples.value_or(reads.samples)));
-  const bool one_each = reads.samples > 0 && static_cast<double>(reads.opens) >= nearly_each * static_cast<double>(reads.samples) &&
-                        static_cast<double>(reads.files) >= nearly_each * samples;
-  if (profile.bottleneck && profile.bottleneck->detail == "storage" && one_each && reads.bytes_per_sample < small_bytes)
-    list.push_back(small_files(model, static_cast<Bytes>(reads.bytes_per_sample)));
+  const double bytes = profile.reads->bytes_per_sample;
+  const auto [opened, held] = files_per_sample(*profile.reads, *profile.loader);
+  if (profile.bottleneck && profile.bottleneck->detail == "storage" && std::min(opened, held) >= nearly_each && bytes < small_bytes)
+    advise_shards(model, static_cast<Bytes>(bytes), list);
   advise_order(model, list);
 }
 
@@ -114,14 +113,10 @@ void advise_stages(const ProfileResult& profile, const TrainingModel& model, std
     if (!worthwhile(model, gain)) continue;
     constexpr double nearly_all = 0.9;
     const char* const of = model.main_threads < nearly_all ? "the CPU time of the workers' main threads" : "the workers' CPU time";
-    AdviceRecord advice{stage.collates ? "slow-collate" : "slow-transform",
-                        fmt::format("{} takes {:.0f} % of {}. {} Without it: {}.", printable(stage.name), 100 * stage.fraction, of, remedy_for(stage),
-                                    gain_text(gain)),
-                        {}};
-    advice.file = stage.file;
-    advice.line = stage.line;
-    advice.gain = gain;
-    list.push_back(std::move(advice));
+    add_advice(list, stage.collates ? "slow-collate" : "slow-transform",
+               fmt::format("{} takes {:.0f} % of {}. {} Without it: {}.", printable(stage.name), 100 * stage.fraction, of, remedy_for(stage),
+                           gain_text(gain)),
+               gain, stage.file, stage.line);
   }
 }
 
@@ -135,11 +130,10 @@ void advise_threads(const ProfileResult& profile, const TrainingModel& model, st
   const double asked = each * model.workers * model.ranks;
   const TrainingRates rates = rates_of(model, {});
   if (each < several || asked < several * model.cores || rates.bottleneck != "cpu" || rates.prep_limit != TrainingRates::Limit::cores) return;
-  list.push_back({"threads-of-workers",
-                  fmt::format("Each worker computes on {:.1f} cores at once, and {} workers ask for {:.1f} of {} cores. Let each use one thread, in "
-                              "worker_init_fn: cv2.setNumThreads(0), torch.set_num_threads(1), or OMP_NUM_THREADS=1 in the environment.",
-                              each, model.workers * model.ranks, asked, format_number(model.cores)),
-                  {}});
+  add_advice(list, "threads-of-workers",
+             fmt::format("Each worker computes on {:.1f} cores at once, and {} workers ask for {:.1f} of {} cores. Let each use one thread, in "
+                         "worker_init_fn: cv2.setNumThreads(0), torch.set_num_threads(1), or OMP_NUM_THREADS=1 in the environment.",
+                         each, model.workers * model.ranks, asked, format_number(model.cores)));
 }
 
 void advise_others(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
@@ -148,12 +142,10 @@ void advise_others(const ProfileResult& profile, const TrainingModel& model, std
   std::string names;
   for (const BackgroundLoad::Process& process : full.others->processes)
     names += fmt::format("{}{} {}", names.empty() ? "" : ", ", printable(process.command), format_share(process.cpu_fraction));
-  list.push_back(
-      {"other-processes",
-       fmt::format("Other programs take {} of the CPU{}, and the workers wait for cores: stop them, or keep them off these cores (taskset, a "
-                   "cpuset).",
-                   format_share(full.others->cpu_fraction), names.empty() ? "" : " (" + names + ")"),
-       {}});
+  add_advice(list, "other-processes",
+             fmt::format("Other programs take {} of the CPU{}, and the workers wait for cores: stop them, or keep them off these cores (taskset, a "
+                         "cpuset).",
+                         format_share(full.others->cpu_fraction), names.empty() ? "" : " (" + names + ")"));
 }
 
 void advise_persistent(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
@@ -173,16 +165,11 @@ void advise_persistent(const ProfileResult& profile, const TrainingModel& model,
   const double rate = static_cast<double>(*between.steps) * model.step_samples / epoch;
   GainRecord gain{rate * speedup, {rate * faster(most_part), rate * faster(least_part)}, speedup, false, ""};
   gain.next = bottleneck_words(rates_of(model, {}), model.shares_cores);
-  AdviceRecord advice{
-      "persistent-workers",
-      fmt::format("{}persistent_workers=True{}: each epoch of {} waits {} for its workers to start. Without that it is {:.2f}x as fast.",
-                  place_text(loader.file, loader.line), loader.made_anew ? ", and the loader made once, before the epochs" : "",
-                  format_seconds(epoch), format_seconds(between.data_seconds), speedup),
-      {}};
-  advice.file = loader.file;
-  advice.line = loader.line;
-  advice.gain = gain;
-  list.push_back(std::move(advice));
+  add_advice(list, "persistent-workers",
+             fmt::format("{}persistent_workers=True{}: each epoch of {} waits {} for its workers to start. Without that it is {:.2f}x as fast.",
+                         place_text(loader.file, loader.line), loader.made_anew ? ", and the loader made once, before the epochs" : "",
+                         format_seconds(epoch), format_seconds(between.data_seconds), speedup),
+             gain, loader.file, loader.line);
 }
 
 /// Of the training's time, what lines of the script take that are told by themselves.
@@ -225,14 +212,12 @@ void advise_outside(const ProfileResult& profile, const TrainingModel& model, st
   gain.speedup = rates.samples_per_s / model.found;
   if (!worthwhile(model, gain)) return;
   const bool validates = waits.validation.seconds_per_step > waits.outside.seconds_per_step / 2;
-  AdviceRecord advice{"outside-of-steps",
-                      fmt::format("{}{} takes {} of each step's {}. Do it more rarely, or in another thread. Without it: {}.",
-                                  validates ? "What lies between its steps, validation above all,"
-                                            : "What the script does between its steps (logging, checkpoints, .item())",
-                                  of_rank, format_seconds(outside), format_seconds(waits.step_seconds), gain_text(gain)),
-                      {}};
-  advice.gain = gain;
-  list.push_back(std::move(advice));
+  add_advice(list, "outside-of-steps",
+             fmt::format("{}{} takes {} of each step's {}. Do it more rarely, or in another thread. Without it: {}.",
+                         validates ? "What lies between its steps, validation above all,"
+                                   : "What the script does between its steps (logging, checkpoints, .item())",
+                         of_rank, format_seconds(outside), format_seconds(waits.step_seconds), gain_text(gain)),
+             gain);
 }
 
 /// Where the loader is fast enough on the average, and single batches come late: more of them ahead cover for these.
@@ -250,30 +235,22 @@ void advise_prefetch(const ProfileResult& profile, const TrainingModel& model, s
   if (!worthwhile(model, gain)) return;
   const double late = waits.data_p99_seconds / std::max(waits.step_seconds - waits.data.seconds_per_step, 1e-6);
   const int ahead = std::min(*loader.prefetch + static_cast<int>(std::ceil(std::min<double>(late, most_ahead) / model.workers)), most_ahead);
-  AdviceRecord advice{
-      "prefetch-factor",
-      fmt::format("{}prefetch_factor={} (now {}): the loader keeps up on the average, but single batches come late (the mean wait is {}, "
-                  "p99 is {}), and more batches ahead cover for them. With it: {}.",
-                  place_text(loader.file, loader.line), ahead, *loader.prefetch, format_seconds(waits.data.seconds_per_step),
-                  format_seconds(waits.data_p99_seconds), gain_text(gain)),
-      {}};
-  advice.file = loader.file;
-  advice.line = loader.line;
-  advice.gain = gain;
-  list.push_back(std::move(advice));
+  add_advice(list, "prefetch-factor",
+             fmt::format("{}prefetch_factor={} (now {}): the loader keeps up on the average, but single batches come late (the mean wait is {}, "
+                         "p99 is {}), and more batches ahead cover for them. With it: {}.",
+                         place_text(loader.file, loader.line), ahead, *loader.prefetch, format_seconds(waits.data.seconds_per_step),
+                         format_seconds(waits.data_p99_seconds), gain_text(gain)),
+             gain, loader.file, loader.line);
 }
 
 void advise_pinning(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
   const LoaderRecord& loader = *profile.loader;
   if (model.shares_cores || loader.pin_memory || rates_of(model, {}).bottleneck != "gpu") return;
-  AdviceRecord advice{"pin-memory",
-                      fmt::format("{}pin_memory=True, with .to(device, non_blocking=True): the copy to the GPU then overlaps with computing. What it "
-                                  "gains is not predicted.",
-                                  place_text(loader.file, loader.line)),
-                      {}};
-  advice.file = loader.file;
-  advice.line = loader.line;
-  list.push_back(std::move(advice));
+  add_advice(list, "pin-memory",
+             fmt::format("{}pin_memory=True, with .to(device, non_blocking=True): the copy to the GPU then overlaps with computing. What it "
+                         "gains is not predicted.",
+                         place_text(loader.file, loader.line)),
+             {}, loader.file, loader.line);
 }
 
 }  // namespace

@@ -130,6 +130,13 @@ struct ReadsRecord {
   std::optional<Bytes> page_cache_bytes{};  ///< memory that the page cache may use beside the training's processes
 };
 
+/// How many files a training opens for a sample, and how many it has for each of those that it reads in an epoch; 0 where no sample was counted.
+struct FilesPerSample {
+  double opened = 0;
+  double held = 0;
+};
+FilesPerSample files_per_sample(const ReadsRecord& reads, const LoaderRecord& loader);
+
 /// A part of what makes a loader's batches, of the CPU time of the workers' main threads.
 struct StageRecord {
   std::string name;    ///< "RandomResizedCrop", "train.py:23 augment"

@@ -104,6 +104,13 @@ double step_without(const std::vector<RankWaitsRecord>& ranks, int rank) {
   return slowest;
 }
 
+FilesPerSample files_per_sample(const ReadsRecord& reads, const LoaderRecord& loader) {
+  if (reads.samples == 0) return {};
+  const auto counted = static_cast<double>(reads.samples);
+  const auto in_epoch = static_cast<double>(std::max<std::uint64_t>(std::min(reads.samples, loader.samples.value_or(reads.samples)), 1));
+  return {static_cast<double>(reads.opens) / counted, static_cast<double>(reads.files) / in_epoch};
+}
+
 bool others_leave_no_core(const RunRecord& run, double cores) {
   constexpr double least_others = 0.1;
   constexpr double nearly_all = 0.9;

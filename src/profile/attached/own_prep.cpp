@@ -133,11 +133,8 @@ bool own_loader_fits(const AttachedTraining& training, const ProfileResult& resu
   if (!training.picture || !result.loader || result.loader->style != LoaderRecord::Style::map || !result.reads || result.hot.empty()) return false;
   const auto [height, width] = *training.picture;
   if (height != width || height > largest) return false;
-  const ReadsRecord& reads = *result.reads;
-  const auto samples = static_cast<double>(std::min(reads.samples, result.loader->samples.value_or(reads.samples)));
-  const bool one_each = samples > 0 && static_cast<double>(reads.opens) >= nearly_each * static_cast<double>(reads.samples) &&
-                        static_cast<double>(reads.opens) <= hardly_more * static_cast<double>(reads.samples) &&
-                        static_cast<double>(reads.files) >= nearly_each * samples && static_cast<double>(reads.files) <= hardly_more * samples;
+  const auto [opened, held] = files_per_sample(*result.reads, *result.loader);
+  const bool one_each = std::min(opened, held) >= nearly_each && std::max(opened, held) <= hardly_more;
   const bool crops = has_stage(result, "RandomResizedCrop") || has_stage(result, "CenterCrop");
   return one_each && crops && kept_fraction(result) <= most_kept;
 }
