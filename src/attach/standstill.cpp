@@ -132,16 +132,16 @@ const std::map<long, CallWord>& call_words() {
   return words;
 }
 
-/// The letter behind the name in /proc/PID/stat; blank where there is none.
-char state_of(int pid) {
-  const std::string stat = content(fmt::format("/proc/{}/stat", pid)).value_or("");
+/// The letter behind the name in the file stat of a process or thread; blank where there is none.
+char state_of(const std::filesystem::path& folder) {
+  const std::string stat = content(folder / "stat").value_or("");
   const std::size_t name_end = stat.rfind(") ");
   return name_end == std::string::npos || name_end + 2 >= stat.size() ? ' ' : stat[name_end + 2];
 }
 
 /// Of the first line of /proc/PID/syscall: "running", or the number of the call and its arguments.
 KernelView kernel_view(int pid) {
-  const char state = state_of(pid);
+  const char state = state_of(fmt::format("/proc/{}", pid));
   if (state == 'T' || state == 't') return {"stopped by a signal or a debugger", false, true};
   std::istringstream line(content(fmt::format("/proc/{}/syscall", pid)).value_or(""));
   std::string word;
@@ -169,15 +169,34 @@ KernelView kernel_view(int pid) {
   return {known.word, false, false, std::string_view(known.word) == waits_for_descriptor};
 }
 
-/// Whether a signal's handler is set: its default would end the process.
-bool catches(int pid, int number) {
-  const std::string status = content(fmt::format("/proc/{}/status", pid)).value_or("");
-  constexpr std::string_view key = "SigCgt:\t";
+/// Whether a signal is in a set ("SigCgt", "SigBlk") that the file status of a process or thread tells.
+bool is_in_set(const std::filesystem::path& folder, std::string_view set, int number) {
+  const std::string status = content(folder / "status").value_or("");
+  const std::string key = fmt::format("\n{}:\t", set);
   const std::size_t at = status.find(key);
   if (at == std::string::npos) return false;
   std::uint64_t mask = 0;
   std::from_chars(status.data() + at + key.size(), status.data() + status.size(), mask, 16);
   return number >= 1 && number <= 64 && ((mask >> (number - 1)) & 1) != 0;
+}
+
+/// Whether a signal's handler is set: its default would end the process.
+bool catches(int pid, int number) { return is_in_set(fmt::format("/proc/{}", pid), "SigCgt", number); }
+
+/// Where a main thread lets no signal through (storage that does not answer), another one of its process can say where all of them are: a loader's
+/// worker has one that hands its batches over.
+void ask_other_thread(int pid, int number) {
+  constexpr char uninterruptible = 'D';
+  const std::filesystem::path process = fmt::format("/proc/{}", pid);
+  if (state_of(process) != uninterruptible) return;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(process / "task", error), end; !error && each != end; each.increment(error)) {
+    const std::string name = each->path().filename().native();
+    int thread = 0;
+    std::from_chars(name.data(), name.data() + name.size(), thread);
+    if (thread == pid || state_of(each->path()) == uninterruptible || is_in_set(each->path(), "SigBlk", number)) continue;
+    if (::syscall(SYS_tgkill, pid, thread, number) == 0) return;
+  }
 }
 
 /// Whether the process still has the file open to which its handler writes: one that has closed all descriptors may have another there.
@@ -214,6 +233,7 @@ std::map<int, std::string> dumps_of(const std::vector<TreeProcess>& processes, c
     if (const auto each = can.find(process.pid); each != can.end() && catches(process.pid, each->second.number) &&
                                                  has_open(process.pid, each->second.file) && ::kill(process.pid, each->second.number) == 0)
       asked.insert(*each);
+  for (const auto& [pid, each] : asked) ask_other_thread(pid, each.number);
   std::map<int, std::string> dumps;
   const Deadline deadline = clock.after(answer_seconds);
   constexpr std::chrono::milliseconds pause{50};

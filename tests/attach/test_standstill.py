@@ -293,9 +293,9 @@ class Standstill(unittest.TestCase):
                 server.wait()
                 server.stdout.close()
                 subprocess.run(['umount', '--lazy', folder], check=True)  # The processes that read end meanwhile.
-        # Such a read lets no signal through: its file is known, its line is not. Nor does it let the process end.
+        # Such a read lets no signal through: another thread of the worker says where it is. Nor does it let the process end.
         self.assertRegex(everything, r'process [0-9]+ \(python3\) is still there')
-        self.assertRegex(everything, 'Where it stands: process [0-9]+, which process [0-9]+ has started, does not say where it is: reading ' + folder + '/any')
+        self.assertRegex(everything, f"Where it stands: worker [0-9]+ is at still.py:{self.line_of('fuse')} in stand_still, reading {folder}/any")
 
     def test_a_worker_that_was_stopped_is_named(self):
         everything = ' '.join(self.explained('stopped')[0].stderr.split())
