@@ -38,7 +38,7 @@ class Conductor {
     double hang_seconds = 60;           ///< the longest that one rank may keep the others waiting
     double follower_seconds = 10;       ///< a rank without a loader by then has none, and one without a process is elsewhere
     std::vector<int> worker_counts{};   ///< for which P is measured besides the job's own
-    Bytes subset_bytes = 0;             ///< at most, of what is read for prep and cached
+    Bytes subset_bytes = 0;             ///< at most, of what is read for prep and cached; 0: by take_room()
     Bytes kept_bytes = Bytes{1} << 30;  ///< at most, of the batches of the synthetic phase, each rank
   };
   /// `use`: what all processes of the training used up to now.
@@ -60,6 +60,12 @@ class Conductor {
 
   /// What all processes of the training use now, which counts for what is being measured.
   void take_memory(Bytes memory);
+  /// What the page cache may use beside the training. A quarter of it is for the subset, where the plan does not say how much: what the kernel has
+  /// found to be in use keeps its place in memory, and a subset that has no room would come from storage again.
+  void take_room(Bytes usable) {
+    constexpr Bytes part = 4;
+    if (m_plan.subset_bytes == 0) m_plan.subset_bytes = usable / part;
+  }
 
   /// All phases are over: every rank was told to end.
   [[nodiscard]] bool finished() const { return m_stage == Stage::done; }

@@ -127,6 +127,12 @@ class Launch {
     for (const TreeProcess& process : m_tree.living()) m_own.insert(process.pid);
   }
 
+  /// The training holds what it needs by now.
+  void look_at_room() {
+    m_launched.memory_usable = read_host_facts().memory_usable;
+    m_conductor.take_room(*m_launched.memory_usable);
+  }
+
   /// To the end of the command or of the phases.
   void lead(const std::stop_token& stop) {
     while (!over()) {
@@ -145,8 +151,8 @@ class Launch {
       look_at_memory(now);
       if (m_settings.mode == AttachMode::passive) explain_passive(now);
       if (m_tracer) m_tracer->serve();
-      if (m_tracer && !m_launched.memory_usable && m_conductor.has_left_full()) m_launched.memory_usable = read_host_facts().memory_usable;
       if (m_settings.mode == AttachMode::phases) {
+        if (!m_launched.memory_usable && m_conductor.has_left_full()) look_at_room();
         tick(now);
         try {
           check_start(now);

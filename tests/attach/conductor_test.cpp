@@ -46,6 +46,28 @@ TEST_CASE("where the first phase takes long, its answer is said before it ends")
   CHECK(says(notes.lines[1], "full: "));
 }
 
+TEST_CASE("the subset takes a quarter of the memory that is left beside the training, or what was asked for") {
+  for (const Bytes asked : {Bytes{0}, Bytes{60'000'000}}) {
+    Training training;
+    Conductor::Plan plan;
+    plan.seconds = 60;
+    plan.subset_bytes = asked;
+    // Each step reads a megabyte.
+    const auto use = [&training] {
+      TreeUse used;
+      const auto rank = training.members.find(0);
+      if (rank != training.members.end()) used.requested_bytes = rank->second.phases.size() * 1'000'000;
+      return used;
+    };
+    Conductor conductor(plan, use, null_events());
+    conductor.take_room(80'000'000);
+    training.run(conductor);
+    REQUIRE_FALSE(training.members.at(0).drains.empty());
+    CHECK_FALSE(training.members.at(0).drains[0].measured);
+    CHECK(static_cast<double>(training.members.at(0).drains[0].batches) == doctest::Approx(asked > 0 ? 60 : 20).epsilon(0.1));
+  }
+}
+
 TEST_CASE("how the loader alone compares with the training is said as soon as the script's own workers were measured") {
   for (const auto& [drained, said] : {std::pair{0.005, "slower than"}, {0.003, "faster than"}}) {
     Training training;

@@ -54,6 +54,7 @@ struct Training {
     bool asks = true;  ///< has to come to a checkpoint
     CheckpointMessage::Why why = CheckpointMessage::Why::start;
     std::optional<DrainLoader> drain;
+    std::vector<DrainLoader> drains;  ///< all that were asked for
     std::vector<AttachPhase> phases;  ///< of every step that it took
     bool ended = false;
   };
@@ -78,6 +79,7 @@ struct Training {
         rank.why = CheckpointMessage::Why::switched;
       } else if (const auto* drain = std::get_if<DrainLoader>(&answer)) {
         rank.drain = *drain;
+        rank.drains.push_back(*drain);
       } else if (std::get<PlainAnswer>(answer) == PlainAnswer::end) {
         rank.ended = true;
       }

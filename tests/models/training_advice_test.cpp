@@ -265,6 +265,9 @@ TEST_CASE("what shards would give is told where large files could be read, and a
   REQUIRE(order != nullptr);
   CHECK(order->gain->speedup > 1.2);
   CHECK(order->text.find("finds 0 % of an epoch's 10 GiB again") != std::string::npos);
+  // Storage whose rate scatters is the same in both orders.
+  profile.storage->ci95_samples_per_s = {profile.storage->samples_per_s * 0.6, profile.storage->samples_per_s * 1.4};
+  CHECK(find(advice_on(profile), "order-against-cache") != nullptr);
   reads.page_cache_bytes = Bytes{20} << 30;  // everything fits
   CHECK(find(advice_on(profile), "order-against-cache") == nullptr);
 }

@@ -88,6 +88,45 @@ TEST_CASE("what is no data, was read at another time, or is too much is left out
   CHECK(read_ranges(made.trace, {}, 5000)->size() == 0);
 }
 
+TEST_CASE("an epoch of samples that are whole files holds no more than they do") {
+  ReadsRecord reads;
+  reads.samples = reads.opens = 9000;  // an epoch and a half of 6,000
+  reads.files = 4200;                  // of parts of two epochs
+  reads.file_bytes = 420'000'000;
+  reads.bytes_per_sample = 100e3;
+  LoaderRecord loader;
+  loader.samples = 6000;
+  CHECK(most_of_whole_files(reads, loader, 6000).value_or(0) == doctest::Approx(600e6));
+  SUBCASE("a sampler that draws some of a larger dataset for each epoch") {
+    loader.samples = 3000;
+    CHECK_FALSE(most_of_whole_files(reads, loader, 3000));
+  }
+  SUBCASE("two ranks with a half each") {
+    loader.samples = 3000;
+    reads.files = 2900;
+    reads.file_bytes = 290'000'000;
+    CHECK(most_of_whole_files(reads, loader, 6000).value_or(0) == doctest::Approx(600e6));
+  }
+  SUBCASE("a sampler that draws more, of a larger dataset") {
+    reads.files = 8000;
+    reads.file_bytes = 800'000'000;
+    CHECK_FALSE(most_of_whole_files(reads, loader, 6000));
+  }
+  SUBCASE("samples that are places of files, another one each time") {
+    reads.file_bytes = 4'200'000'000;
+    CHECK_FALSE(most_of_whole_files(reads, loader, 6000));
+  }
+  SUBCASE("two files for each") {
+    reads.opens = 18000;
+    CHECK_FALSE(most_of_whole_files(reads, loader, 6000));
+  }
+  SUBCASE("a stream") {
+    loader.style = LoaderRecord::Style::iterable;
+    CHECK_FALSE(most_of_whole_files(reads, loader, 6000));
+  }
+  SUBCASE("no epoch is known") { CHECK_FALSE(most_of_whole_files(reads, loader, 0)); }
+}
+
 TEST_CASE("storage is measured for a twentieth of the time budget, within limits") {
   CHECK(storage_seconds(100) == doctest::Approx(5));
   CHECK(storage_seconds(1) == doctest::Approx(0.5));

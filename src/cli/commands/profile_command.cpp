@@ -208,10 +208,9 @@ std::string launch_plan(const LaunchSettings& settings) {
                      format_seconds(own_prep_seconds(settings.plan.seconds + settings.storage_seconds)));
 }
 
-/// P is measured at 1, 2, 4, ... workers as far as there are cores; the subset may take a quarter of the memory that is free.
+/// P is measured at 1, 2, 4, ... workers as far as there are cores.
 void plan_launch(LaunchSettings& settings, const HostFacts& host) {
   for (int workers = 1; workers <= host.worker_count(); workers *= 2) settings.plan.worker_counts.push_back(workers);
-  if (settings.plan.subset_bytes == 0) settings.plan.subset_bytes = host.memory_usable / 4;
   settings.plan.kept_bytes = std::min(settings.plan.kept_bytes, host.memory_usable / 16);
 }
 

@@ -136,6 +136,10 @@ struct FilesPerSample {
   double held = 0;
 };
 FilesPerSample files_per_sample(const ReadsRecord& reads, const LoaderRecord& loader);
+/// Whether each sample opens a file that no other sample is in, or several. Parts of several epochs hold fewer files than samples were counted.
+bool has_files_of_its_own(const FilesPerSample& files);
+/// Whether it is one file.
+bool is_one_file_each(const FilesPerSample& files);
 
 /// A part of what makes a loader's batches, of the CPU time of the workers' main threads.
 struct StageRecord {

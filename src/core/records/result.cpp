@@ -111,6 +111,17 @@ FilesPerSample files_per_sample(const ReadsRecord& reads, const LoaderRecord& lo
   return {static_cast<double>(reads.opens) / counted, static_cast<double>(reads.files) / in_epoch};
 }
 
+bool has_files_of_its_own(const FilesPerSample& files) {
+  constexpr double nearly_one = 0.9;
+  constexpr double least_held = 0.6;
+  return files.opened >= nearly_one && files.held >= least_held;
+}
+
+bool is_one_file_each(const FilesPerSample& files) {
+  constexpr double hardly_more = 1.1;
+  return has_files_of_its_own(files) && std::max(files.opened, files.held) <= hardly_more;
+}
+
 bool others_leave_no_core(const RunRecord& run, double cores) {
   constexpr double least_others = 0.1;
   constexpr double nearly_all = 0.9;

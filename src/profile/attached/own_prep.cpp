@@ -126,17 +126,13 @@ double own_prep_seconds(double time_budget_seconds) {
 }
 
 bool own_loader_fits(const AttachedTraining& training, const ProfileResult& result) {
-  constexpr double nearly_each = 0.9;
-  constexpr double hardly_more = 1.1;
   constexpr double most_kept = 0.1;
   constexpr int largest = 2048;
   if (!training.picture || !result.loader || result.loader->style != LoaderRecord::Style::map || !result.reads || result.hot.empty()) return false;
   const auto [height, width] = *training.picture;
   if (height != width || height > largest) return false;
-  const auto [opened, held] = files_per_sample(*result.reads, *result.loader);
-  const bool one_each = std::min(opened, held) >= nearly_each && std::max(opened, held) <= hardly_more;
   const bool crops = has_stage(result, "RandomResizedCrop") || has_stage(result, "CenterCrop");
-  return one_each && crops && kept_fraction(result) <= most_kept;
+  return is_one_file_each(files_per_sample(*result.reads, *result.loader)) && crops && kept_fraction(result) <= most_kept;
 }
 
 void measure_own_prep(const LaunchedTraining& launched, double seconds, const HostFacts& host, ProfileResult& result, EventSink& events,

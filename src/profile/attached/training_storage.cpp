@@ -151,16 +151,20 @@ std::optional<Bytes> dataset_bytes(const LaunchedTraining& launched, const Profi
   const RepeatedReads reads = repeated_reads(launched);
   // Ranges that overlap are not told apart; where no more files come, there is no more than they hold.
   const bool all_files = reads.files > 0 && reads.files == reads.early_files;
+  const RunRecord* const full = result.run("full");
+  const double epoch_samples = full != nullptr ? full->epoch_seconds * full->samples_per_s : 0;
+  const std::optional<double> most = result.loader ? most_of_whole_files(*result.reads, *result.loader, epoch_samples) : std::nullopt;
   const auto at_most = [&](double size) {
-    return static_cast<Bytes>(std::llround(all_files ? std::min(size, static_cast<double>(result.reads->file_bytes)) : size));
+    if (all_files) size = std::min(size, static_cast<double>(result.reads->file_bytes));
+    if (most) size = std::min(size, *most);
+    return static_cast<Bytes>(std::llround(size));
   };
   if (!reads.too_many && reads.distinct > 0 && reads.bytes > again * reads.distinct) {
     const double fresh = (reads.distinct - reads.early_distinct) / std::max(reads.bytes - reads.early_bytes, 1.0);
     const double size = fresh > still_new ? drawn_from(reads.bytes, reads.distinct) : reads.distinct;
     return at_most(size);
   }
-  const RunRecord* const full = result.run("full");
-  double samples = full != nullptr ? full->epoch_seconds * full->samples_per_s : 0;
+  double samples = epoch_samples;
   if (samples <= 0 && full != nullptr && result.waits && result.waits->between_epochs && result.waits->between_epochs->steps)
     samples = static_cast<double>(*result.waits->between_epochs->steps) * result.waits->step_seconds * full->samples_per_s;
   if (samples <= 0 || result.reads->bytes_per_sample <= 0) return std::nullopt;
@@ -300,6 +304,19 @@ double drawn_from(double drawn, double distinct) {
     (size * -std::expm1(-drawn / size) < distinct ? low : high) = size;
   }
   return high;
+}
+
+std::optional<double> most_of_whole_files(const ReadsRecord& reads, const LoaderRecord& loader, double epoch_samples) {
+  constexpr double nearly = 0.9;
+  constexpr double hardly_more = 1.1;
+  // More files than an epoch has samples: each epoch takes others of a larger dataset.
+  constexpr double rounding = 1.001;
+  const bool of_one_epoch = static_cast<double>(reads.files) <= epoch_samples * rounding;
+  const double opened = files_per_sample(reads, loader).opened;
+  // Of a part of a file, each epoch may take another.
+  const bool whole = reads.bytes_per_sample * static_cast<double>(reads.files) >= nearly * static_cast<double>(reads.file_bytes);
+  if (loader.style != LoaderRecord::Style::map || !of_one_epoch || !whole || opened < nearly || opened > hardly_more) return std::nullopt;
+  return epoch_samples * reads.bytes_per_sample;
 }
 
 double storage_seconds(double time_budget_seconds) {

@@ -32,6 +32,8 @@ import subprocess
 import sys
 import tempfile
 
+from limits import Groups, cool
+
 SCRIPT = r'''
 import json, os, sys, time, pathlib
 import torch
@@ -138,31 +140,6 @@ class SlowOpens:
         self.server.wait()
 
 
-class Throttle:
-    """A cgroup in which a disk supplies so many bytes a second."""
-
-    def __init__(self, rate, folder):
-        self.group = pathlib.Path("/sys/fs/cgroup/blkio", f"dsanalyze-bench-{os.getpid()}")
-        self.group.mkdir()
-        device = os.stat(folder).st_dev
-        disk = pathlib.Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
-        disk = disk.parent if (disk / "partition").exists() else disk
-        (self.group / "blkio.throttle.read_bps_device").write_text(f"{(disk / 'dev').read_text().strip()} {int(rate)}\n")
-
-    def enter(self):
-        (self.group / "cgroup.procs").write_text(str(os.getpid()))
-
-    def close(self):
-        self.group.rmdir()
-
-
-def cool(folder):
-    for path in folder.rglob("*.jpg"):
-        descriptor = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
-
-
 def units_per_second(python):
     # In a function, as the script computes: variables of a module take twice as long.
     code = "import time\ndef compute():\n    value = 0\n    for _ in range(10**7): value += 1\nbegin = time.perf_counter()\ncompute()\nprint(10**7 / (time.perf_counter() - begin))"
@@ -182,8 +159,8 @@ def profiled(arguments, folder, each, units):
     environment = dict(os.environ, UNITS=units)
     throttle, hogs, clocked = None, [], None
     if each["cause"] == "disk":
-        cool(arguments.photos)
-        throttle = Throttle(1e6 * each["strength"], arguments.photos)
+        cool(arguments.photos.rglob("*.jpg"))
+        throttle = Groups(arguments.photos, bytes_per_second=1e6 * each["strength"])
     if each["cause"] == "others":
         hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
     try:

@@ -20,7 +20,6 @@ needed, --work has to lie on a disk (not on an overlay or in memory), and nothin
 """
 
 import argparse
-import collections
 import json
 import os
 import pathlib
@@ -29,8 +28,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
+
+from limits import Groups, cool
 
 SCRIPT = r'''
 import os, sys, time, pathlib, random
@@ -137,62 +136,6 @@ def note(text):
     print(text, file=sys.stderr, flush=True)
 
 
-class Groups:
-    """Cgroups for one run: memory for the page cache, and a throttled disk."""
-
-    def __init__(self, cache_bytes, storage_rate, folder):
-        self.cache_bytes, self.folders, self.done = cache_bytes, [], threading.Event()
-        if storage_rate:
-            group = self.make("blkio")
-            device = os.stat(folder).st_dev
-            disk = pathlib.Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
-            disk = disk.parent if (disk / "partition").exists() else disk
-            (group / "blkio.throttle.read_bps_device").write_text(f"{(disk / 'dev').read_text().strip()} {int(storage_rate)}\n")
-        if cache_bytes is not None:
-            self.memory = self.make("memory")
-            (self.memory / "memory.limit_in_bytes").write_text(str(4 << 30))
-            self.thread = threading.Thread(target=self.follow)
-            self.thread.start()
-
-    def make(self, controller):
-        group = pathlib.Path("/sys/fs/cgroup", controller, f"dsanalyze-bench-{os.getpid()}")
-        group.mkdir()
-        self.folders.append(group)
-        return group
-
-    def enter(self):
-        for group in self.folders:
-            (group / "cgroup.procs").write_text(str(os.getpid()))
-
-    def held(self):
-        """By the processes themselves, shared memory too, and by the kernel for them."""
-        values = dict(line.split() for line in (self.memory / "memory.stat").read_text().splitlines())
-        return int(values["total_rss"]) + int(values["total_shmem"]) + int((self.memory / "memory.kmem.usage_in_bytes").read_text())
-
-    def follow(self):
-        begin = time.monotonic()
-        latest = collections.deque(maxlen=8)  # Batches come and go faster than a limit can follow.
-        while not self.done.wait(0.02):
-            # So do programs that start; the epochs that are not measured go on for longer.
-            latest.append(self.held() if time.monotonic() - begin > 5 else max(self.held(), 1 << 30))
-            try:
-                (self.memory / "memory.limit_in_bytes").write_text(str(max(latest) + self.cache_bytes))
-            except OSError:
-                pass
-
-    def close(self):
-        self.done.set()
-        if self.cache_bytes is not None:
-            self.thread.join()
-        for group in self.folders:
-            for _ in range(100):
-                try:
-                    group.rmdir()
-                    break
-                except OSError:
-                    time.sleep(0.05)
-
-
 class Bench:
     def __init__(self, arguments, folder):
         self.arguments, self.folder = arguments, folder
@@ -222,10 +165,7 @@ class Bench:
         return [data] if data.is_file() else [path for path in data.rglob("*") if path.is_file()]
 
     def cool(self, kind, every=1):
-        for path in self.files_of(kind)[::every]:
-            descriptor = os.open(path, os.O_RDONLY)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
+        cool(self.files_of(kind)[::every])
 
     def warm(self, kind):
         for path in self.files_of(kind):
@@ -275,7 +215,7 @@ class Bench:
 
     def measured_once(self, kind, each):
         limited = each.get("cache") is not None
-        groups = Groups(self.data_bytes(kind) * each["cache"] // 100 if limited else None, 1e6 * each.get("storage", 0), self.folder)
+        groups = Groups(self.folder, self.data_bytes(kind) * each["cache"] // 100 if limited else None, 1e6 * each.get("storage", 0))
         # Pages count to the group that reads them first. Without a limit the data lies in memory from the start.
         self.cool(kind) if limited else self.warm(kind)
         try:
