@@ -43,9 +43,9 @@ class Samples(Dataset):
         if case == "num-workers": time.sleep(0.0005 if near else 0.004)
         if case == "threads-of-workers":
             torch.set_num_threads(1 if applied or near else os.cpu_count())
-            for _ in range(12): matrix @ matrix
+            for _ in range(8): matrix @ matrix
         if case == "other-processes": compute(0.0018)
-        if case == "prefetch-factor": time.sleep(0.4 if index % 320 == 0 and not near else 0.002)
+        if case == "prefetch-factor": time.sleep(0.4 if index % 320 == 0 and not near else 0.0005)
         value = torch.full((8,), float(index))
         return augmented(value) if case == "slow-transform" else value
 
@@ -131,7 +131,7 @@ while True:
                 print("RATE", samples / (now - begun)); sys.stdout.flush(); os._exit(0)
 '''
 
-epochs_longer = 3  # So that a page cache comes to rest while the training is measured as found.
+longer = 3  # So that a page cache comes to rest while the training is measured as found, and that there are many late batches.
 held_bytes = 220 << 20  # By the script's processes.
 CODES = ["num-workers", "slow-transform", "slow-collate", "persistent-workers", "slow-checkpoint", "validation-workers", "outside-of-steps", "prefetch-factor", "own-loader",
          "threads-of-workers", "other-processes", *STORAGE]
@@ -202,7 +202,7 @@ class Job:
     def profiled(self, code, variant):
         place = self.folder / "profile.json"
         place.unlink(missing_ok=True)
-        budget = self.arguments.time_budget * (epochs_longer if code in STORAGE else 1)
+        budget = self.arguments.time_budget * (longer if code in (*STORAGE, "prefetch-factor") else 1)
         with Limits(self, code, variant) as limits:
             run = subprocess.run([self.arguments.program, "profile", "--time-budget", f"{budget:g}s", "--quiet", "-o", place, "--", *self.command(code, variant, 1e6)], cwd=self.folder,
                                  env=self.environment, capture_output=True, text=True, check=False, preexec_fn=limits.enter)
@@ -233,9 +233,12 @@ def advice_of(record, code):
             gain = advice.get("gain")
             if not gain:
                 return {"speedup": None, "number": 0, "text": advice["text"]}
+            # As found, the rate has an error, too, and in the long run it may be another one.
+            found_low, found_high = ends(next(run for run in record["runs"] if run["name"] == "full")["ci95_samples_per_s"])
             found = gain["samples_per_s"] / gain["speedup"]
             number = advice["text"].partition("prefetch_factor=")[2].split(" ")[0] if code == "prefetch-factor" else 0
-            return {"speedup": gain["speedup"], "interval": [end / found for end in ends(gain["ci95_samples_per_s"])], "at_most": gain["at_most"], "number": int(number or 0), "text": advice["text"]}
+            low, high = ends(gain["ci95_samples_per_s"])
+            return {"speedup": gain["speedup"], "interval": [low / max(found, found_high), high / min(found, found_low)], "at_most": gain["at_most"], "number": int(number or 0), "text": advice["text"]}
     return None
 
 
