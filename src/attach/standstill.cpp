@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -184,19 +185,20 @@ bool is_in_set(const std::filesystem::path& folder, std::string_view set, int nu
 bool catches(int pid, int number) { return is_in_set(fmt::format("/proc/{}", pid), "SigCgt", number); }
 
 /// Where a main thread lets no signal through (storage that does not answer), another one of its process can say where all of them are: a loader's
-/// worker has one that hands its batches over.
-void ask_other_thread(int pid, int number) {
+/// worker has one that hands its batches over. Returns whether one was asked.
+bool ask_other_thread(int pid, int number) {
   constexpr char uninterruptible = 'D';
   const std::filesystem::path process = fmt::format("/proc/{}", pid);
-  if (state_of(process) != uninterruptible) return;
+  if (state_of(process) != uninterruptible) return false;
   std::error_code error;
   for (std::filesystem::directory_iterator each(process / "task", error), end; !error && each != end; each.increment(error)) {
     const std::string name = each->path().filename().native();
     int thread = 0;
     std::from_chars(name.data(), name.data() + name.size(), thread);
     if (thread == pid || state_of(each->path()) == uninterruptible || is_in_set(each->path(), "SigBlk", number)) continue;
-    if (::syscall(SYS_tgkill, pid, thread, number) == 0) return;
+    if (::syscall(SYS_tgkill, pid, thread, number) == 0) return true;
   }
+  return false;
 }
 
 /// Whether the process still has the file open to which its handler writes: one that has closed all descriptors may have another there.
@@ -233,7 +235,7 @@ std::map<int, std::string> dumps_of(const std::vector<TreeProcess>& processes, c
     if (const auto each = can.find(process.pid); each != can.end() && catches(process.pid, each->second.number) &&
                                                  has_open(process.pid, each->second.file) && ::kill(process.pid, each->second.number) == 0)
       asked.insert(*each);
-  for (const auto& [pid, each] : asked) ask_other_thread(pid, each.number);
+  std::set<int> asked_twice;
   std::map<int, std::string> dumps;
   const Deadline deadline = clock.after(answer_seconds);
   constexpr std::chrono::milliseconds pause{50};
@@ -243,6 +245,8 @@ std::map<int, std::string> dumps_of(const std::vector<TreeProcess>& processes, c
     for (const auto& [pid, each] : asked) {
       std::string dump = content(each.file).value_or("");
       all &= !dump.empty() && dump == dumps[pid];  // Nothing was added since the last look.
+      // A call may let no signal through only once one has come.
+      if (dump.empty() && !asked_twice.contains(pid) && ask_other_thread(pid, each.number)) asked_twice.insert(pid);
       dumps[pid] = std::move(dump);
     }
   }

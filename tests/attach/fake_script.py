@@ -13,6 +13,7 @@ def hook():
     """The hook's modules as a package of this test's own, in which a script seems to train by PyTorch."""
     facts = types.ModuleType('steady_hook.facts')
     facts.device = lambda: {'t': 'device'}
+    facts.raised_by_handler = lambda error: False
     spec = importlib.util.spec_from_file_location('steady_hook', folder / '__init__.py', submodule_search_locations=[str(folder)])
     package = sys.modules['steady_hook'] = importlib.util.module_from_spec(spec)
     package.facts = sys.modules['steady_hook.facts'] = facts
