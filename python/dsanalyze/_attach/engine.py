@@ -43,7 +43,7 @@ class Engine:
     def fault(self, error):
         """The hook failed, and follows no further. What a signal handler of the script raised meanwhile goes on to the script, as it would without the hook."""
         by_script = facts.raised_by_handler(error)
-        self.failed(error, '{}: {}'.format(type(error).__name__, error), by_script)
+        self.failed('{}: {}'.format(type(error).__name__, error), by_script)
         if by_script:
             raise error
 

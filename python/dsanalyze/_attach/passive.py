@@ -263,7 +263,7 @@ class Passive(Engine):
             self._offer()
         return {}
 
-    def failed(self, error, why, by_script):
+    def failed(self, why, by_script):
         self.note('hook-failed', why)
         self.off = True
         self._steady = self.clock.shortcut = None

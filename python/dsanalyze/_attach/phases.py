@@ -143,7 +143,7 @@ class Phases(Engine):
             if gap.optimizer_steps >= least_steps_alone and now() - gap.begin > 1e9 * least_seconds_alone:
                 self.give_up('its epoch ended, and it goes on training with batches that its DataLoader does not deliver again (as itertools.cycle keeps them)')
 
-    def failed(self, error, why, by_script):
+    def failed(self, why, by_script):
         self.note('hook-failed', why)
         if os.environ.get('DSANALYZE_ATTACH_DEBUG'):
             import traceback

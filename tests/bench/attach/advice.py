@@ -160,15 +160,15 @@ class Limits:
         self.groups, self.others = None, []
         if code in STORAGE and variant != "near":
             limits = dict(STORAGE[code])
-            files = [path for path in job.data(code).rglob("*") if path.is_file()] + list((job.folder / "shards").iterdir())
-            size = sum(path.stat().st_size for path in files if job.data(code) in path.parents)
+            data = [path for path in job.data(code).rglob("*") if path.is_file()]
+            size = sum(path.stat().st_size for path in data)
             cache = limits.pop("cache")
             in_memory = code == "keep-in-memory" and variant.startswith("applied")
             if in_memory:
-                for path in files:
+                for path in data:
                     path.read_bytes()
             else:
-                cool(files)
+                cool([*data, *(job.folder / "shards").iterdir()])
             self.groups = Groups(job.folder, memory_bytes=None if in_memory else held_bytes + int(cache * size), **limits)
         if code == "other-processes" and variant == "found":
             self.others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
