@@ -23,6 +23,8 @@ from limits import Groups, cool
 
 STORAGE = {"keep-in-memory": {"cache": 0.4, "bytes_per_second": 100e6}, "small-files": {"cache": 0.25, "requests_per_second": 1500},
            "order-against-cache": {"cache": 0.6, "bytes_per_second": 100e6}}
+longer = 3  # So that a page cache comes to rest while the training is measured as found, and that there are many late batches.
+held_bytes = 220 << 20  # By the script's processes.
 SCRIPT = f"STORAGE = {list(STORAGE)!r}" + r'''
 import os, pathlib, sys, tarfile, time
 import torch
@@ -131,8 +133,6 @@ while True:
                 print("RATE", samples / (now - begun)); sys.stdout.flush(); os._exit(0)
 '''
 
-longer = 3  # So that a page cache comes to rest while the training is measured as found, and that there are many late batches.
-held_bytes = 220 << 20  # By the script's processes.
 CODES = ["num-workers", "slow-transform", "slow-collate", "persistent-workers", "slow-checkpoint", "validation-workers", "outside-of-steps", "prefetch-factor", "own-loader",
          "threads-of-workers", "other-processes", *STORAGE]
 
