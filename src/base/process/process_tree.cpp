@@ -242,8 +242,9 @@ std::vector<TreeProcess> end_descendants(double patience_seconds) {
   const auto none_left_within = [&](double seconds) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     for (;;) {
-      collect_children(-1);
-      if (living().empty()) return true;
+      const bool none_left = living().empty();
+      collect_children(-1);  // Afterwards, so that what was found to have ended is collected.
+      if (none_left) return true;
       if (std::chrono::steady_clock::now() >= end) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
