@@ -248,11 +248,11 @@ class Launch {
     const auto input = m_settings.mode == AttachMode::passive ? SpawnWay::Input::own : SpawnWay::Input::nothing;
     // A real run reads from the terminal as ever, which only the terminal's own group may.
     const auto group = m_settings.mode == AttachMode::passive ? SpawnWay::Group::callers : SpawnWay::Group::of_its_own;
-    m_process = spawn_command(m_settings.command, environment, {input, m_settings.output, group});
+    const auto spawn = [&] { return m_process = spawn_command(m_settings.command, environment, {input, m_settings.output, group}); };
     if (m_settings.mode == AttachMode::phases)
-      m_group.emplace(m_process);
+      m_group.emplace(spawn);
     else
-      m_relay->send_to(m_process);
+      m_relay->send_to(spawn());
   }
 
   /// What the ranks were told to end say before they do.

@@ -45,11 +45,10 @@ class Proof {
       : m_launch(launch), m_timing(timing), m_answer(launch.folder / "attach.resume"), m_tree(::getpid()) {
     SpawnWay way;
     way.output = launch.output;
-    m_process = spawn_command(launch.command,
-                              {python_path(launch.hook), "DSANALYZE_ATTACH=" + (launch.folder / "attach").native(), "DSANALYZE_ATTACH_MODE=resume",
-                               "DSANALYZE_ATTACH_OUTPUT=" + journals_of(launch.folder).native(), "DSANALYZE_RESUME=" + options_text(launch.settings)},
-                              way);
-    m_group.emplace(m_process);
+    const std::vector<std::string> environment{python_path(launch.hook), "DSANALYZE_ATTACH=" + (launch.folder / "attach").native(),
+                                               "DSANALYZE_ATTACH_MODE=resume", "DSANALYZE_ATTACH_OUTPUT=" + journals_of(launch.folder).native(),
+                                               "DSANALYZE_RESUME=" + options_text(launch.settings)};
+    m_group.emplace([&] { return m_process = spawn_command(launch.command, environment, way); });
   }
   ~Proof() { end_descendants(end_patience_seconds); }
   Proof(const Proof&) = delete;

@@ -105,7 +105,7 @@ ShellOutcome run_shell(const std::string& command, double seconds, std::size_t m
   ShellOutcome outcome;
   Streams streams;
   streams.most_output = most_output;
-  CommandGroup group(start_shell(command, streams.output, streams.errors));
+  CommandGroup group([&] { return start_shell(command, streams.output, streams.errors); });
   const Deadline deadline = clock.after(seconds);
   while (!group.ended()) {
     streams.read(poll_milliseconds, outcome);

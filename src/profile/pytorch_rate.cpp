@@ -78,7 +78,7 @@ MeasuredAccelerator measure_pytorch_rate(const PyTorchQuestion& question, const 
                             {"crop", question.crop_size},  {"seconds", question.seconds}, {"labels", 1000},
                             {"out", out.native()}};
   keep_ended_children();
-  CommandGroup python(spawn_command({"python3", question.script.native(), json.dump()}, {}, {.output = SpawnWay::Output::to_stderr}));
+  CommandGroup python([&] { return spawn_command({"python3", question.script.native(), json.dump()}, {}, {.output = SpawnWay::Output::to_stderr}); });
   const Deadline end = timing.clock->after(question.patience_seconds);
   while (!python.ended()) {
     if (stop.stop_requested()) throw Interrupted();

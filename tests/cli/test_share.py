@@ -1,5 +1,7 @@
 """Training jobs of one's own that share batches: the example clients in C and Python, what each gets, and what happens when anything goes wrong."""
 
+import contextlib
+import faulthandler
 import json
 import os
 import pathlib
@@ -36,12 +38,16 @@ class ShareTest(ProgramTest):
         self.environment.pop("DSANALYZE_GROUP", None)
         self.started = []
         self.addCleanup(self.end_all)
+        # A test that waits in vain for a line says where it waits.
+        faulthandler.dump_traceback_later(150, exit=True)
+        self.addCleanup(faulthandler.cancel_dump_traceback_later)
 
     def end_all(self):
         for process in self.started:
             if process.poll() is None:
                 process.kill()
-            process.communicate()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # What it started may hold its pipes.
+                process.communicate(timeout=10)
 
     def start(self, *words, **options):
         process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment, **options)

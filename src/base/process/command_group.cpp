@@ -4,10 +4,11 @@
 
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 namespace dsanalyze {
 
-CommandGroup::CommandGroup(int leader) : m_leader(leader) { m_started.emplace(leader); }
+CommandGroup::CommandGroup(const std::function<int()>& start) : m_started(std::in_place, start), m_leader(m_started->leader()) {}
 
 CommandGroup::~CommandGroup() {
   if (m_started) finish();

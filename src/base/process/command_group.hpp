@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "processes.hpp"
@@ -9,8 +10,8 @@ namespace dsanalyze {
 /// A started command: a child that leads a process group of its own. The group is ended with SIGKILL when this goes. Threads: one at a time.
 class CommandGroup {
  public:
-  /// `leader`: as spawn_command() returned it, not collected; from now on only this object collects it.
-  explicit CommandGroup(int leader);
+  /// `start` returns the leader, as spawn_command() does; from now on only this object collects it.
+  explicit CommandGroup(const std::function<int()>& start);
   CommandGroup(const CommandGroup&) = delete;
   CommandGroup& operator=(const CommandGroup&) = delete;
   ~CommandGroup();
@@ -24,8 +25,8 @@ class CommandGroup {
   std::optional<int> finish();
 
  private:
-  int m_leader;
   std::optional<StartedGroup> m_started;  ///< until it is collected
+  int m_leader;
 };
 
 }  // namespace dsanalyze

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <csignal>
 #include <mutex>
 #include <optional>
@@ -103,7 +104,7 @@ std::vector<ProcessUse> ProcessWatch::used() const {
 namespace {
 
 struct Groups {
-  std::mutex mutex;
+  std::timed_mutex mutex;
   std::vector<int> leaders;
 };
 
@@ -114,9 +115,10 @@ Groups& groups() {
 
 }  // namespace
 
-StartedGroup::StartedGroup(int leader) : m_leader(leader) {
+StartedGroup::StartedGroup(const std::function<int()>& start) {
   const std::lock_guard lock(groups().mutex);
-  groups().leaders.push_back(leader);
+  m_leader = start();
+  groups().leaders.push_back(m_leader);
 }
 
 StartedGroup::~StartedGroup() {
@@ -125,7 +127,9 @@ StartedGroup::~StartedGroup() {
 }
 
 void kill_started_groups() {
-  const std::lock_guard lock(groups().mutex);
+  constexpr std::chrono::seconds patience{1};
+  const std::unique_lock lock(groups().mutex, patience);
+  if (!lock.owns_lock()) return;  // A command whose program does not even begin, on a file system that does not answer.
   for (const int leader : groups().leaders) ::kill(-leader, SIGKILL);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -61,16 +62,20 @@ class ProcessWatch {
 /// is no other process's. Threads: any.
 class StartedGroup {
  public:
-  explicit StartedGroup(int leader);
+  /// `start` starts the leader and returns its number; what it throws is passed on. kill_started_groups() waits for it, so that no group is missed.
+  explicit StartedGroup(const std::function<int()>& start);
   ~StartedGroup();
   StartedGroup(const StartedGroup&) = delete;
   StartedGroup& operator=(const StartedGroup&) = delete;
+
+  [[nodiscard]] int leader() const { return m_leader; }
 
  private:
   int m_leader;
 };
 
-/// For who is about to end this process without waiting for anything: SIGKILL to every started group. Not for signal handlers.
+/// For who is about to end this process without waiting for anything: SIGKILL to every started group, those too that are being started (for a second
+/// at most). Not for signal handlers.
 void kill_started_groups();
 
 }  // namespace dsanalyze

@@ -27,8 +27,8 @@ void StartedCommands::start(const std::vector<std::string>& added) {
   started->record.job = static_cast<int>(m_started.size());
   started->record.attached = false;
   started->record.batches_taken = 0;
-  started->process = spawn_command(m_words, all_added, SpawnWay{.output = m_output});
-  started->group.emplace(started->process);
+  started->group.emplace([&] { return spawn_command(m_words, all_added, SpawnWay{.output = m_output}); });
+  started->process = started->group->leader();
   m_started.push_back(std::move(started));
 }
 
