@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -95,28 +96,59 @@ TEST_CASE("the page cache of a process in a limited group stays at the limit, an
   CHECK(*status == 0);
 }
 
+TEST_CASE("a process that was started in a group and is still there when it goes is moved to the parent") {
+  const auto groups_of = [](pid_t process) {
+    return read_file("/proc/" + std::to_string(process) + "/cgroup").find("dsanalyze-") != std::string::npos;
+  };
+  const int status = in_child([&] {
+    std::optional<MemoryGroup> group;
+    try {
+      group.emplace();
+    } catch (const Error&) {
+      return 77;
+    }
+    const pid_t started = ::fork();
+    if (started == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    const auto folder = own_control_group("memory", "/")->folder;
+    const bool within = groups_of(started);
+    group.reset();
+    const bool left = groups_of(started);
+    ::kill(started, SIGKILL);
+    ::waitpid(started, nullptr, 0);
+    if (!within) return 2;
+    if (left) return 3;
+    return std::filesystem::exists(folder) ? 4 : 0;
+  });
+  if (status == 77) {
+    MESSAGE("skipped: this process may not make a memory cgroup");
+    return;
+  }
+  CHECK(status == 0);
+}
+
 TEST_CASE("a group that a killed process left behind is removed by the next one") {
   const auto status = in_group([](MemoryGroup&) { return 0; });
   if (!status) {
     MESSAGE("skipped: this process may not make a memory cgroup");
     return;
   }
-  const auto groups = [] {
-    std::size_t count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(own_control_group("memory", "/")->folder))
-      count += entry.path().filename().string().starts_with("dsanalyze-") ? 1 : 0;
-    return count;
-  };
-  const std::size_t before = groups();
-  CHECK(in_child([]() -> int {
+  // By its name, as other programs may have groups here, too.
+  const std::filesystem::path parent = own_control_group("memory", "/")->folder;
+  const TemporaryFolder folder;
+  CHECK(in_child([&]() -> int {
           const MemoryGroup group;
+          folder.write("name", "dsanalyze-" + std::to_string(::getpid()));
           ::kill(::getpid(), SIGKILL);
           return 0;
         }) == -1);
-  CHECK(groups() == before + 1);
+  const std::filesystem::path left = parent / read_file(folder.path() / "name");
+  CHECK(std::filesystem::exists(left));
   CHECK(in_child([] {
           const MemoryGroup group;
           return 0;
         }) == 0);
-  CHECK(groups() == before);
+  CHECK_FALSE(std::filesystem::exists(left));
 }

@@ -8,9 +8,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <cmath>
+#include <csignal>
+#include <fstream>
 #include <string_view>
 #include <system_error>
+#include <thread>
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"
@@ -30,12 +35,24 @@ int write_control(const fs::path& file, const std::string& text) {
   return ::write(descriptor.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : errno;
 }
 
-/// Groups of processes that were killed: a group that holds a process cannot be removed.
+/// Groups of processes that were killed: a group that holds a process cannot be removed. One whose maker lives is left alone, as the maker may
+/// not have entered it yet.
 void remove_left_over(const fs::path& parent) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(parent, ignored)) {
-    if (entry.path().filename().string().starts_with(name_prefix)) ::rmdir(entry.path().c_str());
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(name_prefix)) continue;
+    pid_t maker = 0;
+    const char* const end = name.data() + name.size();
+    if (const auto [at, error] = std::from_chars(name.data() + name_prefix.size(), end, maker); error != std::errc{} || at != end) continue;
+    if (maker > 0 && (maker == ::getpid() || (::kill(maker, 0) != 0 && errno == ESRCH))) ::rmdir(entry.path().c_str());
   }
+}
+
+/// Every process of the group goes to its parent.
+void move_all(const fs::path& group, const fs::path& parent) {
+  std::ifstream processes(group / "cgroup.procs");
+  for (std::string process; processes >> process;) write_control(parent / "cgroup.procs", process);
 }
 
 }  // namespace
@@ -64,8 +81,13 @@ ControlGroup::ControlGroup(const Purpose& purpose, const fs::path& root) {
 }
 
 ControlGroup::~ControlGroup() {
+  constexpr int most_looks = 200;
   write_control(m_parent / "cgroup.procs", std::to_string(::getpid()));
-  ::rmdir(m_group.c_str());
+  // A process that was started in the group may still be ending: it goes to the parent, too, and no limit stays with it.
+  for (int look = 0; ::rmdir(m_group.c_str()) != 0 && errno == EBUSY && look < most_looks; ++look) {
+    move_all(m_group, m_parent);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 int ControlGroup::write(const std::string& file, const std::string& text) const { return write_control(m_group / file, text); }

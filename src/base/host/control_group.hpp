@@ -9,8 +9,9 @@
 
 namespace dsanalyze {
 
-/// A cgroup of this process's own, below the one that it is in: entered on construction with all threads, left and removed on destruction. One
-/// that a killed process left behind is empty; the next one of the same controller removes it.
+/// A cgroup of this process's own, below the one that it is in: entered on construction with all threads, left and removed on destruction, which
+/// moves what is still in it to the parent (2 s at most). One that a killed process left behind is empty; the next one of the same controller
+/// removes it.
 class ControlGroup {
  public:
   /// What the group is for, in words of its errors: "the page cache cannot be limited here", "otherwise limit ... from outside".
