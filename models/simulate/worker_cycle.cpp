@@ -96,9 +96,15 @@ class WorkersAtWork {
 
   void start_sample(int worker) {
     if (m_random.uniform(0, 1) < m_cycle.miss_fraction)
-      m_storage.come(worker, scattered(1));
+      m_at_the_limit.push({worker, scattered(1)});
     else
       prepare(worker);
+  }
+  void admit() {
+    const Read read = m_at_the_limit.front();
+    m_at_the_limit.pop();
+    m_next_admission = std::max(m_next_admission, m_now) + read.need / m_cycle.admitted;
+    m_storage.come(read.worker, read.need);
   }
   void prepare(int worker) {
     if (m_cycle.cpu_seconds > 0)
@@ -115,12 +121,15 @@ class WorkersAtWork {
     const double storage = m_storage.until_next(of_storage);
     const double cores = m_cores.until_next(of_cores);
     const double elsewhere = m_elsewhere.until_next(1);
-    const double next = std::min({storage, cores, elsewhere});
+    const double admission = m_at_the_limit.empty() ? no_event : std::max(m_next_admission - m_now, 0.0);
+    const double next = std::min({storage, cores, elsewhere, admission});
     m_now += next;
     m_storage.pass(next, of_storage);
     m_cores.pass(next, of_cores);
     m_elsewhere.pass(next, 1);
-    if (next == storage) {
+    if (next == admission) {
+      admit();
+    } else if (next == storage) {
       prepare(m_storage.leave());
     } else if (next == cores) {
       wait(m_cores.leave());
@@ -131,10 +140,17 @@ class WorkersAtWork {
     }
   }
 
+  struct Read {
+    int worker = 0;
+    double need = 0;
+  };
+
   const WorkerCycle& m_cycle;
   RandomStream m_random;
   std::vector<double> m_supply;  ///< by readers
   Station m_storage, m_cores, m_elsewhere;
+  std::queue<Read> m_at_the_limit;  ///< reads that the storage's limit has not let in yet
+  double m_next_admission = 0;
   double m_now = 0;
   std::uint64_t m_done = 0;
 };
@@ -163,6 +179,7 @@ double cycle_rate(const WorkerCycle& cycle) {
   WorkerCycle part = cycle;
   part.workers = static_cast<int>(std::lround(cycle.workers / parts));
   part.cores /= parts;
+  part.admitted /= parts;
   for (SupplyPoint& point : part.storage) point.readers /= parts, point.samples_per_s /= parts;
   if (!from_storage) part.miss_fraction = 0;
   return WorkersAtWork(part).rate() * (cycle.workers / static_cast<double>(part.workers));

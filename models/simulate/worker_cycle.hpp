@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <vector>
 
 namespace dsanalyze {
@@ -18,6 +19,9 @@ struct WorkerCycle {
   double other_seconds = 0;            ///< of a sample: waiting for something that is neither a core nor storage
   double miss_fraction = 0;            ///< of the samples, those that come from storage
   std::vector<SupplyPoint> storage{};  ///< readers rising; between two points straight over the logarithm of readers, beyond them as at the last
+  /// Samples a second that storage admits at most, of all readers together: one begins no sooner than the one before it has had its time at this
+  /// rate. What is not read meanwhile is lost, as in a cgroup's limit.
+  double admitted = std::numeric_limits<double>::infinity();
 };
 
 /// Samples a second that all workers prepare together, in the long run. Where nothing holds a worker up, that is workers / (its seconds a sample).

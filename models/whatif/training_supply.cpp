@@ -62,7 +62,7 @@ ChangedSupply changed_supply(const TrainingModel::Storage& storage, const Traini
   double factor = change.storage_factor.value_or(1);
   if (change.storage_bytes_per_s) {
     changed.most = *change.storage_bytes_per_s / storage.bytes_per_sample;
-    factor = std::max(changed.most / best, 1.0);  // one of a lower rate is as quick to answer: it makes readers wait once they ask for more
+    factor = std::max(changed.most / best, 1.0);  // one of a lower rate is as quick to answer
   }
   for (SupplyPoint& point : changed.curve) point.samples_per_s *= factor;
   return changed;
@@ -88,6 +88,7 @@ double prep_with_storage(const TrainingModel& model, int workers, double cores, 
     cycle.other_seconds *= slower;
   }
   cycle.miss_fraction = misses;
+  cycle.admitted = changed.most;
   return std::min({prep, cycle_rate(cycle), at_most});
 }
 

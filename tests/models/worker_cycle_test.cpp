@@ -37,6 +37,20 @@ TEST_CASE("between the bounds, workers wait for one another at storage") {
   CHECK(cycle_rate({2, 8, 0, 0.01, 1, {{1, 100}, {2, 200}}}) == doctest::Approx(100).epsilon(0.01));
 }
 
+TEST_CASE("a limited storage admits one read after another, and what is not read meanwhile is lost") {
+  // Two workers on one core, which gives 133 samples/s; every second one comes from storage that is as fast as memory, limited to 67 a second.
+  WorkerCycle cycle{2, 1, 0.0075, 0, 0.5, throttled(2000)};
+  CHECK(cycle_rate(cycle) == doctest::Approx(133).epsilon(0.02));
+  cycle.admitted = 67;
+  const double rate = cycle_rate(cycle);
+  CHECK(rate > 105);  // above what one gets whose every read takes 1 / 67 s
+  CHECK(rate < 120);  // below the 133 of both bounds
+  cycle.admitted = 20;
+  CHECK(cycle_rate(cycle) == doctest::Approx(40).epsilon(0.03));
+  cycle.admitted = 1000;
+  CHECK(cycle_rate(cycle) == doctest::Approx(133).epsilon(0.02));
+}
+
 TEST_CASE("more misses, and slower storage, are never faster") {
   double last = 1e9;
   for (const double misses : {0.0, 0.1, 0.3, 0.6, 1.0}) {
