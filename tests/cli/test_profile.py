@@ -95,7 +95,9 @@ class Profile(ProgramTest):
                 jsonschema.validate(self.profile(*arguments, "--time-budget", "2s"), schema)
 
     def test_the_verdict_is_the_same_at_two_scales(self):
-        first, second = (self.profile(*EMULATED, "--scale", scale, "--time-budget", "6s") for scale in ("1:100", "1:1000"))
+        # Little of it is cached, so that storage is far slower than prep: a busy machine must not make them alike.
+        emulated = ["5%" if word == "35%" else word for word in EMULATED]
+        first, second = (self.profile(*emulated, "--scale", scale, "--time-budget", "6s") for scale in ("1:100", "1:1000"))
         self.assertEqual(first["bottleneck"]["resource"], "io")
         for field in ("resource", "detail"):
             self.assertEqual(first["bottleneck"][field], second["bottleneck"][field])

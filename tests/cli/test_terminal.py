@@ -149,9 +149,11 @@ class Terminal(ProgramTest):
                 self.assertEqual((run.returncode, getattr(run, other)), (-signal.SIGPIPE, b""))
 
     def test_control_c_leaves_the_terminal_on_a_fresh_line(self):
+        typed = []  # once: on a busy machine the terminal shows ^C later than the next bar
+
         def stop(text, terminal):
-            if bars(text) and "^C" not in text:
-                os.write(terminal, b"\x03")
+            if bars(text) and not typed:
+                typed.append(os.write(terminal, b"\x03"))
 
         code, text = self.on_terminal(*EMULATED, "--time-budget", "5min", at_text=stop)
         self.assertEqual(code, 130, text)

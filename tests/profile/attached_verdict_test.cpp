@@ -238,6 +238,26 @@ TEST_CASE("why a rank delays the others, where all may use as many cores: storag
   CHECK_FALSE(cause_of(slow_rank({10, 6, 0}, {10, 7, 0}, all)));
 }
 
+TEST_CASE("a rank whose CPUs run at a lower clock is told so, where that explains what it computes longer") {
+  const auto with_clocks = [](double cpu_seconds, std::optional<double> own, std::optional<double> other) {
+    LaunchedTraining launched = slow_rank({10, 0, 0}, {cpu_seconds, 0, 0}, {4, 5, 6, 8});
+    PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+    for (TreeUse* use : {&*full.before, &*full.after}) {
+      use->branches[0].clock_hz = other;
+      use->branches[1].clock_hz = own;
+    }
+    return cause_of(launched);
+  };
+  const auto cause = with_clocks(20, 1.5e9, 3e9);
+  REQUIRE(cause);
+  CHECK(cause->cause == DelayCauseRecord::Cause::clock);
+  CHECK(says(cause->text, "the CPUs of rank 1 run at 1.5 GHz, those of the others at 3 GHz at least"));
+  CHECK(with_clocks(20, 2.9e9, 3e9)->cause == DelayCauseRecord::Cause::compute);
+  CHECK(with_clocks(30, 2.5e9, 3e9)->cause == DelayCauseRecord::Cause::compute);  // a fifth of the clock is not three times the time
+  CHECK(with_clocks(20, 1.5e9, std::nullopt)->cause == DelayCauseRecord::Cause::compute);
+  CHECK_FALSE(with_clocks(10, 1.5e9, 3e9));  // it is idle, and computes no longer
+}
+
 TEST_CASE("no cause is told of what a rank does outside of its steps, nor of few cores that it does not use up") {
   CHECK_FALSE(cause_of(slow_rank({10, 0, 0}, {4, 0.5, 0})));
   LaunchedTraining outside = slow_rank({10, 0, 0}, {20, 9, 0});

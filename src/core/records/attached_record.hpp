@@ -61,12 +61,13 @@ struct DelayCauseRecord {
     affinity,  ///< it may use fewer CPUs
     storage,   ///< more of its data comes from storage
     cores,     ///< its threads wait for cores
-    compute    ///< its processes compute longer for a sample
+    compute,   ///< its processes compute longer for a sample
+    clock      ///< the same, as its CPUs run at a lower clock
   };
   Cause cause = Cause::affinity;
   std::string text;
 };
-constexpr std::array<const char*, 4> names_of(DelayCauseRecord::Cause /*type*/) { return {"affinity", "storage", "cores", "compute"}; }
+constexpr std::array<const char*, 5> names_of(DelayCauseRecord::Cause /*type*/) { return {"affinity", "storage", "cores", "compute", "clock"}; }
 
 /// The mean time from the end of one epoch to the first batch of the next, of the lowest rank.
 struct BetweenEpochsRecord {

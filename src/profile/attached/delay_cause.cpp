@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/text/units.hpp"
@@ -22,6 +23,7 @@ struct RankUse {
   double cores = 0;   ///< busy ones, the mean
   double waited = 0;  ///< for cores, seconds a second
   double storage_bytes_per_s = 0;
+  double clock_hz = 0;  ///< of its CPUs; 0: not known
 };
 
 double samples_of(const std::vector<StepWindow>& windows) {
@@ -43,6 +45,7 @@ std::map<int, RankUse> uses_of(const PhaseMeasurement& full) {
     use.cpu_seconds_per_sample = std::max(after->second.cpu_seconds - before->second.cpu_seconds, 0.0) / samples;
     use.cores = std::max(after->second.cpu_seconds - before->second.cpu_seconds, 0.0) / seconds;
     use.waited = std::max(after->second.waited_seconds - before->second.waited_seconds, 0.0) / seconds;
+    if (before->second.clock_hz && after->second.clock_hz) use.clock_hz = (*before->second.clock_hz + *after->second.clock_hz) / 2;
     if (before->second.storage_bytes && after->second.storage_bytes && *after->second.storage_bytes > *before->second.storage_bytes)
       use.storage_bytes_per_s = static_cast<double>(*after->second.storage_bytes - *before->second.storage_bytes) / seconds;
   }
@@ -85,11 +88,22 @@ std::optional<DelayCauseRecord> fewer_cpus(const std::map<int, RankUse>& uses, c
                                       fewest->cores, all_alike ? "" : " or more")};
 }
 
+/// How many times as fast the slowest CPUs of other ranks run; 1 where that is not known of all.
+double slower_clock(const std::map<int, RankUse>& uses, int rank) {
+  double others = std::numeric_limits<double>::infinity();
+  for (const auto& [each, use] : uses) {
+    if (use.clock_hz <= 0) return 1;
+    if (each != rank) others = std::min(others, use.clock_hz);
+  }
+  return others / uses.at(rank).clock_hz;
+}
+
 std::optional<DelayCauseRecord> cause_in_use(const std::map<int, RankUse>& uses, const WaitsRecord& waits, int rank) {
   constexpr double least_storage = 1e6;
   constexpr double more_storage = 3;
   constexpr double more_waited = 2;
   constexpr double more_computing = 1.25;
+  constexpr double clearly_slower = 1.1;
   if (uses.size() < 2) return std::nullopt;
   const Compared storage = compared(uses, rank, &RankUse::storage_bytes_per_s);
   if (delay_of(waits.by_rank, rank) == RankDelay::data && storage.own > std::max(least_storage, more_storage * storage.others))
@@ -104,6 +118,14 @@ std::optional<DelayCauseRecord> cause_in_use(const std::map<int, RankUse>& uses,
                     "programs use its cores, or it has more threads than cores",
                     rank, waited.own, waited.others)};
   const Compared computing = compared(uses, rank, &RankUse::cpu_seconds_per_sample);
+  // An idle CPU has a low clock, too: it is a cause where computing takes longer, and the clock explains half of that.
+  if (const double slower = slower_clock(uses, rank), longer = computing.others > 0 ? computing.own / computing.others : 1;
+      slower > clearly_slower && longer > clearly_slower && slower - 1 > (longer - 1) / 2)
+    return DelayCauseRecord{DelayCauseRecord::Cause::clock,
+                            fmt::format("the CPUs of rank {} run at {:.3g} GHz, those of the others at {:.3g} GHz at least, so it computes {} for a "
+                                        "sample, and the others {} at most",
+                                        rank, uses.at(rank).clock_hz / 1e9, slower * uses.at(rank).clock_hz / 1e9, format_seconds(computing.own),
+                                        format_seconds(computing.others))};
   if (computing.others > 0 && computing.own > more_computing * computing.others)
     return DelayCauseRecord{DelayCauseRecord::Cause::compute,
                             fmt::format("rank {} computes {} for a sample, the others {} at most: its samples take more, or its cores are slower",

@@ -155,7 +155,9 @@ const char* what_helps(DelayCauseRecord::Cause cause) {
     case DelayCauseRecord::Cause::cores:
       return "keep other programs off its cores, or let it start fewer threads and workers";
     case DelayCauseRecord::Cause::compute:
-      return "give it samples like the others' (a sampler that shuffles, batches by equal cost), and look at the clock of its cores";
+      return "give it samples like the others' (a sampler that shuffles, batches by equal cost)";
+    case DelayCauseRecord::Cause::clock:
+      return "let its CPUs run as fast as the others' (`dsanalyze doctor` names the governor and limits; heat and power limits slow CPUs, too)";
   }
   return "";
 }
