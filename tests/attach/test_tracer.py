@@ -157,6 +157,23 @@ class Processes(TracerTest):
         self.assertIn((pathlib.Path(reader).name[:15], 'started with an environment of its own'),
                       [(process['command'], process['reason']) for process in trace['untraced']])
 
+    def test_a_program_with_a_c_plus_plus_library_of_its_own_as_those_of_conda_is_traced(self):
+        program = self.folder / 'prefix' / 'bin' / 'reader'
+        places = self.folder / 'prefix' / 'lib'
+        for folder in (program.parent, places):
+            folder.mkdir(parents=True)
+        shutil.copy(os.environ['CONDA_READER'], program)
+        maps = subprocess.run(['ldd', program], capture_output=True, text=True, check=True).stdout
+        for name, path in re.findall(r'(libstdc\+\+\.so\.6|libgcc_s\.so\.1) => (\S+)', maps):
+            shutil.copy(path, places / name)
+        maps = subprocess.run(['ldd', program], capture_output=True, text=True, check=True).stdout
+        self.assertIn(f'libstdc++.so.6 => {program.parent}/../lib/libstdc++.so.6', maps)
+        for way in ('ifstream', 'fread', 'threads'):
+            with self.subTest(way):
+                trace, reads = self.read_in_way(way, program)
+                self.assertEqual(sum(access['bytes'] for access in reads), self.kernel())
+                self.assertEqual((trace['lost_accesses'], trace['left_out'], trace['untraced']), (0, 0, []))
+
     @unittest.skipIf(os.geteuid() != 0, 'needs another user')
     def test_a_setuid_program_is_named_and_runs(self):
         program = self.folder / 'setuid'

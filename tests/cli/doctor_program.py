@@ -89,7 +89,7 @@ class DoctorTest(ProgramTest):
         stdout, stderr = process.communicate(timeout=60)
         self.assertTrue(stdout, stderr)
         document = json.loads(stdout)
-        self.assertEqual(document["schema"], "dsanalyze.doctor/1", stderr)
+        self.assertEqual(document["schema"], "dsanalyze.doctor/2", stderr)
         self.container = document["host"]["container"]
         serious = document["counts"]["warning"] + document["counts"]["problem"]
         self.assertEqual(process.returncode, 1 if strict and serious else 0, stderr)
@@ -112,7 +112,7 @@ class DoctorTest(ProgramTest):
         self.assertEqual(check["status"], status, check)
         for words in (says,) if isinstance(says, str) else says:
             self.assertIn(words, check["found"])
-        self.assertTrue(check["mend"] and check["why"], check)
+        self.assertTrue(check["fix"] and check["why"], check)
         commands = [command["command"] for command in check["commands"]]
         beyond_a_manifest = self.container == "kubernetes" and not commands
         parts = (mends,) if isinstance(mends, str) else mends or ()

@@ -16,9 +16,9 @@ class Doctor(DoctorTest):
         for code, check in checks.items():
             self.assertTrue(check["found"] and check["why"], code)
             if check["status"] in ("warning", "problem"):
-                self.assertTrue(check["mend"], code)
+                self.assertTrue(check["fix"], code)
             if check["status"] == "ok":
-                self.assertIsNone(check["mend"], code)
+                self.assertIsNone(check["fix"], code)
 
     def test_with_a_dataset_the_disk_is_examined_too_and_the_console_keeps_to_its_width(self):
         data = self.dataset()
@@ -36,7 +36,7 @@ class Doctor(DoctorTest):
         self.assertEqual(self.run_program("doctor", *workers).returncode, 0)
         self.assertEqual(self.run_program("doctor", *workers, "--strict").returncode, 1)
         strict = self.run_program("doctor", *workers, "--strict", "--json")
-        self.assertEqual((strict.returncode, json.loads(strict.stdout)["schema"]), (1, "dsanalyze.doctor/1"))
+        self.assertEqual((strict.returncode, json.loads(strict.stdout)["schema"]), (1, "dsanalyze.doctor/2"))
         usual = self.run_program("doctor", "--strict", "--json")  # whatever this machine has: steal comes and goes
         counts = json.loads(usual.stdout)["counts"]
         self.assertEqual(usual.returncode, 1 if counts["warning"] + counts["problem"] else 0)

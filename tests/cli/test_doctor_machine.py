@@ -101,7 +101,7 @@ class DoctorOfMachines(DoctorTest):
     def test_more_than_is_free_for_the_cache_is_a_problem(self):
         checks = self.on("--cache-size", "65GiB")
         self.assert_found(checks, "memory-for-cache", "problem", ("64 GiB of 128 GiB", "65 GiB"))
-        self.assertIn("--cache-size 38.4GiB", checks["memory-for-cache"]["mend"])
+        self.assertIn("--cache-size 38.4GiB", checks["memory-for-cache"]["fix"])
 
     def test_several_nodes_and_hyper_threads_are_found(self):
         cpus = sorted(os.sched_getaffinity(0))
@@ -109,7 +109,7 @@ class DoctorOfMachines(DoctorTest):
             self.skipTest("one CPU is of one node, and no thread of another's core")
         checks = self.on("--workers", 1, system=two_nodes())
         self.assert_found(checks, "numa", "warning", "2 nodes", "numactl --cpunodebind=")
-        self.assertIn("1 workers fit on node", checks["numa"]["mend"])
+        self.assertIn("1 workers fit on node", checks["numa"]["fix"])
         siblings = {f"cpu/cpu{cpu}/topology/thread_siblings_list": f"{cpus[0]},{cpus[1]}\n" for cpu in cpus[:2]}
         checks = self.on("--workers", len(cpus), system=two_nodes() | siblings)
         self.assert_found(checks, "numa", "note", "2 nodes", "numactl --cpunodebind=")

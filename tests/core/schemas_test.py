@@ -14,7 +14,7 @@ except ImportError:
 
 PRINTER, SCHEMA_FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
 SCHEMA_OF = {"profile": "profile-1", "dependent_profile": "profile-1", "least_profile": "profile-1", "whatif": "whatif-1", "simulate": "simulate-1", "simulate_draws": "simulate-1", "dataset": "dataset-1",
-             "doctor": "doctor-1", "gate": "gate-1", "share": "share-1", "error": "error-1"}
+             "doctor": "doctor-2", "gate": "gate-1", "share": "share-1", "error": "error-1"}
 DOCUMENTS = json.loads(subprocess.run([PRINTER], check=True, capture_output=True, timeout=30).stdout)
 
 

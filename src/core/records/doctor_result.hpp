@@ -42,7 +42,7 @@ struct DoctorCheck {
   bool operator==(const DoctorCheck&) const = default;
 };
 
-/// "dsanalyze.doctor/1": what stands in the way of a measurement on this machine, before it is made.
+/// "dsanalyze.doctor/2": what stands in the way of a measurement on this machine, before it is made.
 struct DoctorResult {
   ToolRecord tool;
   std::string cpu_model;
@@ -58,7 +58,7 @@ struct DoctorResult {
 };
 
 std::string to_json(const DoctorResult& result);
-/// Strict: unknown and missing keys are errors. Throws UsageError that names `source` and the place.
+/// Strict: unknown and missing keys are errors. Version 1, whose key of a fix is `mend`, is read, too. Throws UsageError that names `source` and the place.
 DoctorResult doctor_from_json(std::string_view text, const std::string& source);
 
 }  // namespace dsanalyze

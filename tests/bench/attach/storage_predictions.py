@@ -7,7 +7,8 @@ usage: storage_predictions.py PROGRAM --photos FOLDER [--work FOLDER] [--python 
 
 Each script is profiled once, with two workers on all cores and its data in memory. Then configurations are drawn by the seed. Each is predicted from that one profile, and
 measured by the script itself, which clocks its steps and its waits for batches without dsanalyze: the median of --rounds runs, interleaved with those of all other
-configurations of the script, over whole epochs that follow one another without a pause. Steps sleep.
+configurations of the script, over whole epochs that follow one another without a pause. Steps sleep. The script as found runs once in each round: `at_speed_percent` is the error
+at the machine's speed of then, as `whatif --validate` compares.
 
 images     torchvision's ImageFolder over photographs: RandomResizedCrop, flip, ToTensor
 files      files that are read whole and summed up
@@ -100,6 +101,22 @@ def read_bytes():
         with open(f"/proc/{pid}/io") as lines: total += next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
     return total
 
+if mode == "list":  # a step with batches at hand, which is what an accelerator of another speed changes
+    import itertools
+    kept = list(itertools.islice(loader, 32))
+    times = []
+    while sum(times) < seconds / 2:
+        for x in kept:
+            asked = time.perf_counter()
+            x = x["x"] if isinstance(x, dict) else x[0]
+            optimizer.zero_grad()
+            (weight * x.mean()).backward()
+            time.sleep(step)
+            optimizer.step()
+            times.append(time.perf_counter() - asked)
+    print(sum(times[len(kept):]) / len(times[len(kept):]))
+    sys.stdout.flush()
+    os._exit(0)
 begin, waited, steps, given, epoch = None, 0.0, 0, 0, count // batch
 while True:
     batches = iter(loader)
@@ -188,12 +205,18 @@ class Bench:
             raise SystemExit(run.stderr)
         return place, json.loads(place.read_text())
 
+    def step_at_hand(self, kind, step):
+        """Seconds of a step of the script over batches that it keeps in a list."""
+        run = subprocess.run(self.command(kind, "list", base_workers, step), cwd=self.folder, capture_output=True, text=True, check=True)
+        return float(run.stdout)
+
     def predicted(self, place, record, each):
-        # What another accelerator changes is a step with batches at hand [G].
-        compute = base_batch / record["rates"]["G"]["samples_per_s"] - record["waits"]["outside"]["seconds_per_step"]
+        # What another accelerator changes is a step with batches at hand [G]; what the script does around its sleep is quicker after a shorter one.
+        outside = record["waits"]["outside"]["seconds_per_step"]
+        compute = base_batch / record["rates"]["G"]["samples_per_s"] - outside
         words = ["--workers", str(each["workers"]), "--cores", str(each["cores"])]
-        if "step" in each:
-            words += ["--accelerator-speed", f"{compute / (compute - base_step + each['step']):.6f}x"]
+        if each.get("step_at_hand"):
+            words += ["--accelerator-speed", f"{compute / (each['step_at_hand'] - outside):.6f}x"]
         if each.get("cache") is not None:
             words += ["--cache-size", f"{each['cache']}%"]
         if each.get("storage"):
@@ -256,16 +279,22 @@ def rows_of(bench, kind, generator):
     found = next(run for run in record["runs"] if run["name"] == "full")["samples_per_s"]
     note(f"{kind}: {rates}, as found {found:.1f}; reads {record.get('reads')}; {'trusted' if record['trusted'] else ''} {[finding['code'] for finding in record['findings']]}")
     configurations = drawn(kind, generator, len(bench.cores), arguments.configurations)
+    at_hand = {step: bench.step_at_hand(kind, step) for step in sorted({each["step"] for each in configurations} - {base_step})}
+    for each in configurations:
+        each["step_at_hand"] = at_hand.get(each["step"])
     answers = [bench.predicted(place, record, each) for each in configurations]
-    runs = [[] for _ in configurations]
+    runs, as_found = [[] for _ in configurations], []
     for _ in range(arguments.rounds):
+        as_found.append(bench.measured(kind, {"workers": base_workers, "cores": len(bench.cores)})[0])
         for at, each in enumerate(configurations):
             runs[at].append(bench.measured(kind, each))
+    speed = statistics.median(as_found) / found
+    note(f"{kind}: the script as found runs at {100 * (speed - 1):+.1f} % of the profile's rate now; steps with batches at hand {at_hand}")
     for each, answer, measured in zip(configurations, answers, runs):
         rate = statistics.median(run[0] for run in measured)
         waiting = statistics.median(run[1] for run in measured)
         yield {"script": kind, **{axis: each.get(axis) for axis in ("workers", "cores", "cache", "storage", "step")}, "predicted": answer["samples_per_s"], "measured": rate,
-               "error_percent": 100 * (answer["samples_per_s"] / rate - 1), "low": answer["ci95_samples_per_s"]["low"], "high": answer["ci95_samples_per_s"]["high"],
+               "error_percent": 100 * (answer["samples_per_s"] / rate - 1), "at_speed_percent": 100 * (speed * answer["samples_per_s"] / rate - 1), "low": answer["ci95_samples_per_s"]["low"], "high": answer["ci95_samples_per_s"]["high"],
                "scatter_percent": 100 * (max(run[0] for run in measured) - min(run[0] for run in measured)) / 2 / rate, "unchanged_percent": 100 * (found / rate - 1),
                "waiting": waiting, "bottleneck": answer["bottleneck_detail"], "verdict": verdict(answer, waiting)}
 

@@ -34,7 +34,14 @@ TEST_CASE("an examination with an unknown status, a key too many, or counts that
   CHECK(refusal(replaced(text, "\"status\": \"note\"", "\"status\": \"not\"")).find("/checks/1/status") != std::string::npos);
   CHECK(refusal(replaced(text, "\"kernel\":", "\"kernels\": 1, \"kernel\":")).find("kernels") != std::string::npos);
   CHECK(refusal(replaced(text, "\"problem\": 1", "\"problem\": 2")).find("/counts/problem") != std::string::npos);
-  CHECK(refusal(replaced(text, "dsanalyze.doctor/1", "dsanalyze.doctor/2")).find("/schema") != std::string::npos);
+  CHECK(refusal(replaced(text, "dsanalyze.doctor/2", "dsanalyze.doctor/3")).find("/schema") != std::string::npos);
+}
+
+TEST_CASE("version 1, whose key of a fix was another, is read") {
+  const DoctorResult written = test::full_examination();
+  std::string text = replaced(to_json(written), "dsanalyze.doctor/2", "dsanalyze.doctor/1");
+  for (std::size_t at = text.find("\"fix\""); at != std::string::npos; at = text.find("\"fix\"")) text.replace(at, 5, "\"mend\"");
+  CHECK(to_json(doctor_from_json(text, "x.json")) == to_json(written));
 }
 
 TEST_CASE("bytes of names that are no UTF-8 do not break the document") {
