@@ -228,6 +228,8 @@ void advise_prefetch(const ProfileResult& profile, const TrainingModel& model, s
   const LoaderRecord& loader = *profile.loader;
   const WaitsRecord& waits = *profile.waits;
   if (model.workers == 0 || !loader.prefetch || *loader.prefetch >= most_ahead || rates_of(model, {}).prep < keeps_up * model.ingestion) return;
+  // Of short passes that were measured whole, the late batches are the first ones.
+  if (waits.between_epochs && waits.between_epochs->in_steps) return;
   if (waits.data_p99_seconds < bursts * waits.data.seconds_per_step || waits.data.seconds_per_step <= 0) return;
   TrainingModel even = model;
   even.delivery_seconds = model.take_over * model.step_samples / model.ranks;

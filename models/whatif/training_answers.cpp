@@ -139,10 +139,12 @@ WhatIfFound find_workers(const TrainingModel& model) {
   const int workers = enough_workers(model, most_workers);
   const TrainingRates rates = rates_of(model, {.workers = workers});
   if (rates.bottleneck == "cpu") {
-    found.then =
-        fmt::format("no number of workers keeps prep from being the bottleneck: {} of them reach {} samples/s [P], and {} are the limit", workers,
-                    format_rate(rates.prep, rates.ci95_prep),
-                    rates.prep_limit == TrainingRates::Limit::process ? "the training processes, which take the batches over," : "the cores");
+    using Limit = TrainingRates::Limit;
+    const char* const limit = rates.prep_limit == Limit::process ? "the training processes, which take the batches over, are the limit"
+                              : rates.prep_limit == Limit::cores ? "the cores are the limit"
+                                                                 : "more of them were not looked at";
+    found.then = fmt::format("no number of workers keeps prep from being the bottleneck: {} of them reach {} samples/s [P], and {}", workers,
+                             format_rate(rates.prep, rates.ci95_prep), limit);
     return found;
   }
   found.value = workers;
@@ -316,7 +318,8 @@ std::optional<SteadyRecord> steady_of(const TrainingModel& model) {
 
 std::optional<FixRecord> fix_of(const TrainingModel& model) {
   constexpr double least_gain = 1.1;
-  const int most = std::min(most_workers, static_cast<int>(most_extrapolation) * std::max(model.prep.back().workers, 1));
+  const int measured = std::max(model.prep.back().workers, 1);
+  const int most = std::min(most_workers, model.most_workers.value_or(static_cast<int>(most_extrapolation) * measured));
   // Where training and workers share the cores, one or two more may make sure of a gain that is likely with fewer.
   constexpr int more = 2;
   int workers = enough_workers(model, most);

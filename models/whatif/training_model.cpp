@@ -115,6 +115,26 @@ Correction correction(const TrainingModel& model, int workers, double cores, Lim
           std::hypot(std::max(before->error, after->error), std::abs(after->factor - before->factor) / 2)};
 }
 
+struct Prep {
+  double rate = 0;
+  double error = 0;
+  Limit limit = Limit::workers;
+  double of_cores = 1;  ///< what the measured points say of the law where the cores limit it; 1 where they do not
+};
+
+/// P by the law and what was measured. What is known of workers that nothing else limits bounds it: more cores are never slower.
+Prep prep_from_memory(const TrainingModel& model, int workers, double cores) {
+  const Law law = prep_law(model, workers, cores);
+  const Correction corrected = correction(model, workers, cores, law.limit);
+  Prep prep{law.rate * corrected.factor, corrected.error, law.limit, law.limit == Limit::cores ? corrected.factor : 1};
+  if (workers == 0 || cores == model.cores || law.limit == Limit::workers) return prep;
+  const double alone = static_cast<double>(model.ranks) * workers / worker_seconds(model);
+  const Correction of_workers = correction(model, workers, cores, Limit::workers);
+  if (alone * of_workers.factor < prep.rate)
+    prep = {alone * of_workers.factor, std::max(corrected.error, of_workers.error), Limit::workers, prep.of_cores};
+  return prep;
+}
+
 /// How nearly the cores are used up, 0 to 1, where training needs some of them.
 double competition(const TrainingModel& model, double rate, double cores, double speed) {
   constexpr double from = 0.6;
@@ -151,7 +171,8 @@ double held_up_seconds(const TrainingModel& model, int workers, double cores, do
   constexpr double slice_seconds = 0.003;  // Linux's least, sched(7)
   constexpr double most_taken = 0.65;
   const double slice = std::min(model.worker_cpu.value_or(0) * model.step_samples / model.ranks, slice_seconds);
-  return std::max(late, share * model.slowed_seconds + std::min(share, most_taken) * slice);
+  const double fewer = std::min(model.cores - cores, 1.0);
+  return std::max(late, share * model.slowed_seconds + fewer * std::min(share, most_taken) * slice);
 }
 
 /// What computing takes longer in the training as found than with batches at hand, if the workers had no core to spare then and training itself needs
@@ -245,6 +266,9 @@ TrainingModel training_model(const ProfileResult& profile) {
   }
   if (model.prep.empty()) model.prep.push_back({model.workers, prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)});
   std::ranges::sort(model.prep, {}, &TrainingModel::Point::workers);
+  const auto finds = [&profile](const char* code) { return std::ranges::find(profile.findings, code, &Finding::code) != profile.findings.end(); };
+  if (finds("drain-failed")) model.most_workers = std::max(model.prep.back().workers, 1);
+  if (finds("workers-repeat")) model.most_workers = std::max(model.workers, 1);
   if (own != nullptr && own->workers == 0) {
     // The process prepares: all but nothing of its time is taking over. What it costs to take a batch from a worker was measured with some.
     if (!model.worker_cpu) {
@@ -334,11 +358,10 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     throw UsageError("--cores: the profile does not say how much CPU time its loader takes (an older dsanalyze made it): profile the command again");
 
   TrainingRates rates;
-  const Law law = prep_law(model, workers, cores);
-  const Correction corrected = correction(model, workers, cores, law.limit);
-  double prep_error = std::hypot(corrected.error, model.run_error);
-  rates.prep = rates.prep_from_memory = law.rate * corrected.factor;
-  rates.prep_limit = law.limit;
+  const Prep from_memory = prep_from_memory(model, workers, cores);
+  double prep_error = std::hypot(from_memory.error, model.run_error);
+  rates.prep = rates.prep_from_memory = from_memory.rate;
+  rates.prep_limit = from_memory.limit;
   bool storage_gives_all = false;
   if (model.storage) {
     const TrainingModel::Storage& storage = *model.storage;
@@ -347,7 +370,7 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     rates.storage = std::min(supply(changed.curve, std::max(model.ranks * std::max(workers, 1), 1)), changed.most);
     rates.miss_fraction =
         storage.misses.at(static_cast<std::size_t>(change.order.value_or(storage.order))).storage_share(change.cached.value_or(here));
-    rates.prep = prep_with_storage(model, workers, cores, rates.prep_from_memory, law.limit, rates.miss_fraction, changed);
+    rates.prep = prep_with_storage(model, workers, cores, rates.prep_from_memory, from_memory.limit, rates.miss_fraction, changed);
     constexpr double all = 0.99;
     storage_gives_all = rates.miss_fraction > 0 && rates.prep >= all * changed.most / rates.miss_fraction;
     // What storage makes slower is as uncertain as storage, and as what the cache misses.
@@ -365,7 +388,7 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   bool competes = false;
   if (model.worker_cpu && model.training_cpu && model.shares_cores) {
     of_cores = cores / (*model.worker_cpu + model.process_cpu + *model.training_cpu / speed);
-    if (law.limit == Limit::cores) of_cores *= corrected.factor;
+    of_cores *= from_memory.of_cores;
     competes = *model.training_cpu / speed * std::min(rates.prep, rates.ingestion) > least_training_share * cores;
   }
   if (workers == 0) {
@@ -383,7 +406,7 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   const bool by_cores = workers > 0 && competes && of_cores < std::min(rates.prep, rates.ingestion);
   const bool by_prep = rates.prep < rates.ingestion;
   rates.bottleneck = by_cores || by_prep ? "cpu" : "gpu";
-  rates.detail = by_cores ? "cores" : by_prep ? detail_of_prep(model, law.limit) : detail_of_steps(model, delivery, speed);
+  rates.detail = by_cores ? "cores" : by_prep ? detail_of_prep(model, from_memory.limit) : detail_of_steps(model, delivery, speed);
   // Storage, where prep from memory would do, where it supplies all that it can, or where it costs the workers more than prep itself.
   constexpr double mostly = 0.5;
   const bool held_up = workers > 0 && (rates.prep_from_memory >= rates.ingestion || storage_gives_all);
@@ -395,7 +418,7 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   rates.too_close = rates.ci95_prep.overlaps(rates.ci95_ingestion) || (workers > 0 && ratio < 1 + hardly_apart);
   // On cores that the workers use up the training process waits for one too, with batches at hand: which of both is slower does not show.
   constexpr double on_full_cores = 1.25;
-  rates.too_close |= workers > 0 && model.shares_cores && law.limit == Limit::cores && ratio < on_full_cores;
+  rates.too_close |= workers > 0 && model.shares_cores && from_memory.limit == Limit::cores && ratio < on_full_cores;
   constexpr double clearly = 1.5;
   if (const double contended = workers > 0 ? competition(model, rates.samples_per_s, cores, speed) : 0; contended > 0) {
     const double turns = in_turn(rates.prep, rates.ingestion);

@@ -24,6 +24,7 @@ struct TrainingModel {
     std::optional<double> busy_take_over{};  ///< take_over while the workers prepare; nothing: not measured
   };
   int ranks = 1;
+  std::optional<int> most_workers{};   ///< that are advised, as a drain with others failed, or each worker delivers all samples
   int workers = 0;                     ///< num_workers of each rank
   double cores = 1;                    ///< that all processes may use
   std::vector<Point> prep;             ///< workers rising, at least one

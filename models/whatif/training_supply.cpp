@@ -61,8 +61,11 @@ ChangedSupply changed_supply(const TrainingModel::Storage& storage, const Traini
   const double best = std::ranges::max(changed.curve, {}, &SupplyPoint::samples_per_s).samples_per_s;
   double factor = change.storage_factor.value_or(1);
   if (change.storage_bytes_per_s) {
-    changed.most = *change.storage_bytes_per_s / storage.bytes_per_sample;
-    factor = std::max(changed.most / best, 1.0);  // one of a lower rate is as quick to answer
+    const double asked = *change.storage_bytes_per_s / storage.bytes_per_sample;
+    if (asked < best)
+      changed.most = asked;  // and it is as quick to answer
+    else
+      factor = asked / best;
   }
   for (SupplyPoint& point : changed.curve) point.samples_per_s *= factor;
   return changed;

@@ -83,7 +83,9 @@ Conductor::Answers Conductor::tick(Nanoseconds now) {
 
 /// A rank between two checkpoints takes a window's steps, or drains. What a script does between epochs, validation for one, may take longer.
 void Conductor::find_hanging(Nanoseconds now) const {
-  constexpr double drain_slack = 150;
+  // A drain of a DataLoader has a patience of its own; one of an iterable that the script watches has none.
+  const bool watched = m_training.loader && m_training.loader->style == LoaderRecord::Style::watched;
+  const double drain_slack = watched ? std::min(150.0, m_plan.hang_seconds) : 150;
   constexpr double between_epochs = 600;
   for (const auto& [number, member] : m_members) {
     if (!member.trains || !m_begin || member.waits() || member.said_bye || !member.hello) continue;

@@ -210,10 +210,14 @@ class Launch {
   /// for as long as one rank may keep others waiting stands still, unless the batch has come at this very moment: two looks in a row find it so.
   void check_first_batch(Nanoseconds now) {
     constexpr double busy_share = 0.02;
+    constexpr Bytes least_read = 4096;  // from a pipe of a download, for one
     if (!m_launched.heard || now < m_next_quiet_look) return;
-    const TreeUse use = m_tree.use();
+    TreeUse use = m_tree.use();
+    use.requested_bytes -= std::min(use.requested_bytes, requested_by_threads("/proc/self"));
     const double most_seconds = m_settings.plan.hang_seconds * busy_share;
-    const bool is_quiet = m_quiet_use && use.cpu_seconds - m_quiet_use->cpu_seconds < most_seconds && use.storage_bytes == m_quiet_use->storage_bytes;
+    const bool is_quiet = m_quiet_use && use.cpu_seconds - m_quiet_use->cpu_seconds < most_seconds &&
+                          use.storage_bytes == m_quiet_use->storage_bytes &&
+                          use.requested_bytes - std::min(use.requested_bytes, m_quiet_use->requested_bytes) < least_read;
     m_quiet_use = use;
     m_next_quiet_look = now + to_nanoseconds(m_settings.plan.hang_seconds);
     const bool found_before = std::exchange(m_found_quiet, false);

@@ -58,6 +58,8 @@ std::string frame_text(const StackFrame& frame) {
   return fmt::format("{}:{} in {}", printable(short_name(frame.file)), frame.line, printable(frame.function));
 }
 
+bool is_within(const StackFrame& frame, std::string_view folder) { return frame.file.find(folder) != std::string::npos; }
+
 constexpr std::string_view of_workers = "torch/utils/data/_utils/worker.py";
 
 bool lies_in(const StackFrame& frame, std::string_view file) { return std::string_view(frame.file).ends_with(file); }
@@ -140,11 +142,12 @@ char state_of(const std::filesystem::path& folder) {
   return name_end == std::string::npos || name_end + 2 >= stat.size() ? ' ' : stat[name_end + 2];
 }
 
-/// Of the first line of /proc/PID/syscall: "running", or the number of the call and its arguments.
-KernelView kernel_view(int pid) {
-  const char state = state_of(fmt::format("/proc/{}", pid));
+/// Of a process's thread, by the first line of its file syscall: "running", or the number of the call and its arguments.
+KernelView kernel_view(int pid, int thread) {
+  const std::filesystem::path folder = fmt::format("/proc/{}/task/{}", pid, thread);
+  const char state = state_of(folder);
   if (state == 'T' || state == 't') return {"stopped by a signal or a debugger", false, true};
-  std::istringstream line(content(fmt::format("/proc/{}/syscall", pid)).value_or(""));
+  std::istringstream line(content(folder / "syscall").value_or(""));
   std::string word;
   line >> word;
   if (word == "running") return {"computing", true};
@@ -168,6 +171,20 @@ KernelView kernel_view(int pid) {
       break;
   }
   return {known.word, false, false, std::string_view(known.word) == waits_for_descriptor};
+}
+
+/// Whether a thread of a loader's worker beside its main one may wait for another machine, as those of a thread pool do. One waits for a connection
+/// to a socket of this machine, to hand batches over.
+bool receives_in_a_thread(int pid) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(fmt::format("/proc/{}/task", pid), error), end; !error && each != end; each.increment(error)) {
+    const std::string name = each->path().filename().native();
+    int thread = 0;
+    std::from_chars(name.data(), name.data() + name.size(), thread);
+    if (thread == pid) continue;
+    if (const KernelView view = kernel_view(pid, thread); view.network && !view.call.starts_with(call_words().at(SYS_accept4).word)) return true;
+  }
+  return false;
 }
 
 /// Whether a signal is in a set ("SigCgt", "SigBlk") that the file status of a process or thread tells.
@@ -299,6 +316,32 @@ std::string line_of(const Seen& seen, std::size_t ranks) {
                      seen.batch.empty() ? "" : ": " + printable(seen.batch), place_and_call(seen));
 }
 
+/// Whether a process's call ends when another process or thread does something.
+bool waits_for_another(const Seen& seen) {
+  const std::string& call = seen.kernel.call;
+  return call == waits_for_descriptor || call == call_words().at(SYS_futex).word || call.starts_with("reading pipe:") || seen.kernel.network;
+}
+
+/// Of a rank: the worker that its batch waits for, also where a thread of the script takes the batches, or a process that the script has started,
+/// which stands in a call of its own.
+const Seen* held_up_by(const Seen& rank, const std::vector<Seen>& processes) {
+  const auto stands = [&](const Seen& seen) {
+    return seen.process->parent == rank.process->pid && seen.role && !seen.rank && !seen.kernel.computes && !seen.place.empty() &&
+           (seen.role == ProcessRole::working || (seen.role == ProcessRole::training && !waits_for_another(seen)));
+  };
+  const bool waits = rank.role == ProcessRole::waiting || (rank.role == ProcessRole::training && waits_for_another(rank));
+  const auto found = waits ? std::ranges::find_if(processes, stands) : processes.end();
+  return found == processes.end() ? nullptr : &*found;
+}
+
+/// Whether a worker, or a program that one has started for a download, may wait for another machine.
+bool may_receive(const Seen& seen, const std::vector<Seen>& processes) {
+  if (seen.role == ProcessRole::working) return seen.kernel.network || receives_in_a_thread(seen.process->pid);
+  return !seen.may_be_asked && seen.kernel.network && std::ranges::any_of(processes, [&](const Seen& other) {
+    return other.role == ProcessRole::working && other.process->pid == seen.process->parent;
+  });
+}
+
 /// Who is to blame: a worker at work where a batch is waited for, and one that does not compute before one that does; of several ranks one that waits
 /// for no other.
 std::string cause_of(const std::vector<Seen>& processes) {
@@ -309,8 +352,13 @@ std::string cause_of(const std::vector<Seen>& processes) {
   const auto with = [&](ProcessRole role) { return first([&](const Seen& seen) { return seen.role == role; }); };
   if (const Seen* stopped = first([](const Seen& seen) { return seen.kernel.stopped && seen.may_be_asked; }))
     return fmt::format("process {} is {}", stopped->process->pid, stopped->kernel.call);
+  const bool several = std::ranges::count_if(processes, [](const Seen& seen) { return seen.rank.has_value(); }) > 1;
+  for (const Seen& seen : processes)
+    if (const Seen* held = seen.rank ? held_up_by(seen, processes) : nullptr)
+      return fmt::format("{} {}{} is at {}", held->role == ProcessRole::working ? "worker" : "process", held->process->pid,
+                         several ? fmt::format(" of rank {}", *seen.rank) : "", place_and_call(*held));
   const Seen* const ranked = first([](const Seen& seen) { return seen.role == ProcessRole::training && seen.rank; });
-  if (ranked != nullptr && with(ProcessRole::with_ranks) != nullptr)
+  if (ranked != nullptr && first([](const Seen& seen) { return seen.role == ProcessRole::with_ranks && seen.rank; }) != nullptr)
     return fmt::format("rank {} (process {}) is at {}", *ranked->rank, ranked->process->pid, place_and_call(*ranked));
   if (const Seen* waiting = with(ProcessRole::waiting)) {
     const auto its = [&](const Seen& seen) { return seen.role == ProcessRole::working && seen.process->parent == waiting->process->pid; };
@@ -374,10 +422,14 @@ ProcessRole role_of(const std::vector<StackFrame>& stack) {
   const auto loader = has("torch/utils/data/dataloader.py");
   // Without workers the script's own process prepares, and stands where it does so.
   if (loader != stack.end() && has("torch/utils/data/_utils/fetch.py") == stack.end()) return ProcessRole::waiting;
-  const bool with_ranks =
-      !stack.empty() && (stack.front().file.find("torch/distributed/") != std::string::npos || lies_in(stack.front(), "torch/autograd/__init__.py") ||
-                         lies_in(stack.front(), "torch/autograd/graph.py"));
-  return with_ranks ? ProcessRole::with_ranks : ProcessRole::training;
+  if (stack.empty()) return ProcessRole::training;
+  // The agent of torchrun waits for its ranks. A rank that has come to a checkpoint of the hook waits for the others there.
+  const StackFrame& front = stack.front();
+  const bool is_agent = std::ranges::any_of(stack, [](const StackFrame& frame) { return is_within(frame, "torch/distributed/elastic/"); });
+  const bool with_ranks = is_within(front, "torch/distributed/") || is_within(front, "torch/nn/parallel/") ||
+                          lies_in(front, "torch/autograd/__init__.py") || lies_in(front, "torch/autograd/graph.py") ||
+                          lies_in(front, "dsanalyze/_attach/link.py");
+  return with_ranks && !is_agent ? ProcessRole::with_ranks : ProcessRole::training;
 }
 
 std::string place_of(const std::vector<StackFrame>& stack) {
@@ -393,7 +445,7 @@ std::string place_of(const std::vector<StackFrame>& stack) {
 Standstill explain_standstill(const std::vector<TreeProcess>& processes, const std::map<int, int>& ranks, const std::filesystem::path& folder,
                               const Clock& clock) {
   std::map<int, KernelView> kernel;  // before a signal takes a process out of its call
-  for (const TreeProcess& process : processes) kernel[process.pid] = kernel_view(process.pid);
+  for (const TreeProcess& process : processes) kernel[process.pid] = kernel_view(process.pid, process.pid);
   const std::map<int, Asked> can_be_asked = askable(folder);
   const std::map<int, std::string> dumps = dumps_of(processes, can_be_asked, clock);
   std::vector<Seen> seen;
@@ -421,7 +473,7 @@ Standstill explain_standstill(const std::vector<TreeProcess>& processes, const s
   Standstill found{cause_of(seen),
                    {},
                    std::ranges::any_of(seen, [](const Seen& each) { return each.role == ProcessRole::waiting; }),
-                   std::ranges::any_of(seen, [](const Seen& each) { return each.role == ProcessRole::working && each.kernel.network; })};
+                   std::ranges::any_of(seen, [&](const Seen& each) { return may_receive(each, seen); })};
   for (const Seen& each : seen)
     if (found.lines.size() < most_processes_told) found.lines.push_back(line_of(each, ranks.size()));
   if (seen.size() > found.lines.size()) found.lines.push_back(fmt::format("and {} further processes", seen.size() - found.lines.size()));

@@ -112,10 +112,13 @@ double best_bytes_per_s(const ProfileResult& profile) {
   return best;
 }
 
+std::string memory_here(const ProfileResult& profile) {
+  return fmt::format("this machine has {} for the page cache", format_bytes(profile.reads->page_cache_bytes.value_or(0)));
+}
+
 std::string page_cache_refused(const ProfileResult& profile, Bytes size) {
   if (size < least_page_cache) return fmt::format("a page cache below {} cannot be held beside processes that work", format_bytes(least_page_cache));
-  if (const Bytes here = profile.reads->page_cache_bytes.value_or(0); size > here)
-    return fmt::format("this machine has {} for the page cache", format_bytes(here));
+  if (size > profile.reads->page_cache_bytes.value_or(0)) return memory_here(profile);
   files_of(profile);
   const MemoryGroup permitted;
   return "";
@@ -143,8 +146,11 @@ std::string storage_refused(const ProfileResult& profile, const WhatIfChange& ch
 
 std::string limits_refused(const ProfileResult& profile, const WhatIfChange& change) {
   try {
-    if (const auto size = page_cache_of(change))
+    if (const auto size = page_cache_of(change)) {
       if (std::string reason = page_cache_refused(profile, *size); !reason.empty()) return reason;
+    } else if (change.cache_bytes && profile.reads && !fits_in_memory(profile)) {
+      return memory_here(profile);
+    }
     if (std::string reason = order_refused(change); !reason.empty()) return reason;
     return storage_refused(profile, change);
   } catch (const Error& error) {

@@ -268,12 +268,13 @@ void validate_training(const TrainingValidationPlan& plan, const ProfileResult& 
     }
   }
   const TrainingModel model = training_model(profile);
-  std::optional<double> speed;
+  // Where the training as found read another part of its data from storage than in the long run, its rate then says nothing of the machine's now.
+  std::optional<double> speed = steady_of(model) ? std::optional(1.0) : std::nullopt;
   for (const std::size_t at : plan.order) {
     WhatIfAnswer& answer = result.answers[at];
     if (failures[at].empty()) {
       judge_training(model, answer, measured[at], speed);
-      if (at == 0 && answer.measured) speed = answer.measured->speed;
+      if (at == 0 && answer.measured && !speed) speed = answer.measured->speed;
     } else
       answer.not_measured = "its run failed: " + failures[at];
   }
@@ -314,6 +315,8 @@ WhatIfValidation conclude_training_validation(const std::vector<WhatIfAnswer>& a
     validation.reason = "this machine can run none of the changes";
     return validation;
   }
+  const bool any_change =
+      answers.size() == 1 || std::any_of(answers.begin() + 1, answers.end(), [](const WhatIfAnswer& each) { return each.measured; });
   validation.median_error = validation.closed_form_median_error = median(errors);
   validation.worst_error = validation.closed_form_worst_error = std::ranges::max(errors);
   validation.worst_error_as_profiled = as_profiled;
@@ -323,7 +326,10 @@ WhatIfValidation conclude_training_validation(const std::vector<WhatIfAnswer>& a
   const std::string text = fmt::format("errors of {:.1f} % (median) and {:.1f} % (worst) over {} configurations", 100 * validation.median_error,
                                        100 * validation.worst_error, errors.size());
   const bool drifted = std::abs(validation.slowest - 1) > most_drift;
-  if (drifted) {
+  if (!any_change) {
+    validation.outcome = "undecided";
+    validation.reason = "no run with a change gave a rate";
+  } else if (drifted) {
     validation.outcome = "undecided";
     validation.reason = fmt::format("{}; but the training as found ran at {:.0f} % of the rate that it was profiled with: profile it again", text,
                                     100 * validation.slowest);

@@ -51,6 +51,10 @@ TEST_CASE("of what faulthandler writes the main thread counts, and the script's 
   CHECK(role_of(main_stack(idle)) == ProcessRole::idle);
   CHECK(role_of({{"/job/train.py", 3, "<module>"}}) == ProcessRole::training);
   CHECK(role_of({{"/opt/torch/distributed/c10d.py", 3, "all_reduce"}, {"/job/train.py", 3, "<module>"}}) == ProcessRole::with_ranks);
+  CHECK(role_of({{"/opt/torch/nn/parallel/distributed.py", 3, "_sync_buffers"}, {"/job/train.py", 3, "<module>"}}) == ProcessRole::with_ranks);
+  CHECK(role_of({{"/usr/share/dsanalyze/python/dsanalyze/_attach/link.py", 3, "ask"}, {"/job/train.py", 3, "train"}}) == ProcessRole::with_ranks);
+  CHECK(role_of({{"/opt/torch/distributed/elastic/agent/server/api.py", 3, "_invoke_run"}, {"/opt/torch/distributed/run.py", 3, "main"}}) ==
+        ProcessRole::training);
   // What a worker was forked from is not where it is.
   CHECK(place_of(main_stack(idle)) == "selectors.py:415 in select");
 }

@@ -2,9 +2,11 @@
 import functools
 import math
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch
@@ -18,7 +20,35 @@ def rate(message):
     return sum(message['samples'][skip:]) / ((message['times'][-1] - message['times'][skip - 1]) / 1e9)
 
 
+stream = '''
+import sys
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        worker = get_worker_info()
+        first, apart = (worker.id, worker.num_workers) if sys.argv[1] == 'deals' and worker else (0, 1)
+        return (torch.full((4,), 1.0 if sys.argv[1] == 'constant' else float(number)) for number in range(first, 4000, apart))
+
+parameter = torch.nn.Parameter(torch.zeros(1))
+optimizer = torch.optim.SGD([parameter], lr=1e-6)
+for x in DataLoader(Stream(), 8, num_workers=1):
+    (parameter * x.mean()).backward()
+    optimizer.step()
+'''
+
+
 class Drains(unittest.TestCase):
+    def test_workers_that_each_deliver_the_whole_stream_are_told(self):
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            script = pathlib.Path(folder, 'stream.py')
+            script.write_text(stream)
+            for kind, told in (('whole', True), ('deals', False), ('constant', False)):  # Of equal samples nothing shows.
+                launcher = Launcher(Plan(run(3), drain(1, 8, which='warm'), drain(2, 12), then=end))
+                launcher.run(script, kind)
+                self.assertEqual('workers-repeat' in [message['code'] for message in launcher.first.of('note')], told, kind)
+
     def test_preparation_of_known_length_gives_its_rate_for_each_number_of_workers(self):
         launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 40), drain(1, 24), drain(0, 12), then=end))
         launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 1, '--step', 0)

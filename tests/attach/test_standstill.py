@@ -52,7 +52,11 @@ def stand_still():
         import socket
         one, other = socket.socketpair()
         threading.Timer(4, lambda: other.send(b'x')).start()
-        one.recv(1)
+        if workers == 1:  # by a thread of a pool
+            import concurrent.futures
+            concurrent.futures.ThreadPoolExecutor(1).submit(one.recv, 1).result()
+        else:
+            one.recv(1)
         time.sleep(0.8)  # A look between what was received and the batch.
     if kind == 'threads':
         for _ in range(120):
@@ -154,6 +158,63 @@ if __name__ == '__main__':
 '''
 
 
+ranks_with_workers = '''
+import os, sys, time
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Data(Dataset):
+    def __init__(self, rank): self.rank = rank
+    def __len__(self): return 20000
+    def __getitem__(self, index):
+        if self.rank == 1 and index == 200 and not os.path.exists(sys.argv[2]):
+            os.mkfifo(sys.argv[2])
+            open(sys.argv[2]).read()  # here: worker
+        return torch.ones(4)
+
+def main(rank):
+    torch.distributed.init_process_group('gloo', init_method='file://' + sys.argv[2] + '.group', rank=rank, world_size=2)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1))
+    if sys.argv[1] == 'step':
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    for x in DataLoader(Data(rank), 4, num_workers=1):
+        model(x).mean().backward()
+        time.sleep(0.002)
+        optimizer.step()
+
+if __name__ == '__main__':
+    torch.multiprocessing.spawn(main, nprocs=2)
+'''
+
+with_thread = '''
+import os, queue, sys, threading
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Data(Dataset):
+    def __len__(self): return 40000
+    def __getitem__(self, index):
+        if index == 200 and not os.path.exists(sys.argv[2]):
+            os.mkfifo(sys.argv[2])
+            open(sys.argv[2]).read()  # here: worker
+        return torch.ones(4)
+
+def fetch(batches):
+    for x in DataLoader(Data(), 4, num_workers=1):
+        batches.put(x)
+
+batches = queue.Queue(2)
+threading.Thread(target=fetch, args=(batches,), daemon=True).start()
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+while True:
+    model(batches.get()).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+'''
+
+
 class Standstill(unittest.TestCase):
     def explained(self, kind, workers=2, script=script, mounted=None, budget='20s', **variables):
         with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
@@ -232,8 +293,9 @@ class Standstill(unittest.TestCase):
                     self.assertIn(f"still.py:{self.line_of('fifo')} in stand_still, opening {fifo}", everything)
 
     def test_a_first_batch_that_comes_from_another_machine_is_waited_for(self):
-        everything = ' '.join(self.explained('socket', budget='6s', STILL_AT='0')[0].stderr.split())
-        self.assertNotIn('the first batch has not come', everything)
+        for workers in (1, 2):
+            everything = ' '.join(self.explained('socket', workers, budget='6s', STILL_AT='0')[0].stderr.split())
+            self.assertNotIn('the first batch has not come', everything)
 
     def test_a_long_validation_and_steps_that_become_slow_do_not_stand_still(self):
         for kind in ('validation', 'slow'):
@@ -271,6 +333,16 @@ class Standstill(unittest.TestCase):
     def test_of_several_ranks_the_one_that_does_not_come_is_named(self):
         everything = ' '.join(self.explained('ranks', script=with_ranks)[0].stderr.split())
         self.assertRegex(everything, r'Where it stands: rank 1 \(process [0-9]+\) is at still.py:{} in main, sleeping'.format(self.line_of('other', with_ranks)))
+
+    def test_of_several_ranks_the_worker_is_named_that_one_of_them_waits_for_wherever_the_others_wait(self):
+        for kind in ('step', 'checkpoint'):
+            with self.subTest(kind):
+                everything = ' '.join(self.explained(kind, script=ranks_with_workers)[0].stderr.split())
+                self.assertRegex(everything, f"Where it stands: worker [0-9]+ of rank 1 is at still.py:{self.line_of('worker', ranks_with_workers)} in __getitem__, opening /")
+
+    def test_the_worker_is_named_whose_batch_a_thread_of_the_script_waits_for(self):
+        everything = ' '.join(self.explained('thread', script=with_thread)[0].stderr.split())
+        self.assertRegex(everything, f"Where it stands: worker [0-9]+ is at still.py:{self.line_of('worker', with_thread)} in __getitem__, opening /")
 
     def test_a_worker_that_was_spawned_is_named(self):
         everything = ' '.join(self.explained('spawned')[0].stderr.split())

@@ -285,10 +285,12 @@ for number, (x,) in enumerate(train):
         self.assertLess(sums['time'], 20e6)
 
     def test_the_pictures_of_a_batch_are_known_by_their_size(self):
-        for sample, picture in (('torch.zeros(3, 6, 8)', [6, 8]), ('torch.zeros(6, 8, 3)', [6, 8]), ('torch.zeros(5, 6, 8)', None), ('torch.zeros(3, 6)', None)):
+        for sample, picture in (('torch.zeros(3, 6, 8)', [6, 8]), ('torch.zeros(6, 8, 3)', [6, 8]), ('torch.zeros(5, 6, 8)', None), ('torch.zeros(3, 6)', None),
+                                ('(torch.zeros(3, 6, 8), torch.zeros(3, 6, 8))', None)):  # two views
             with self.subTest(sample):
                 _, connection = self.launch('''
 for x in DataLoader([SAMPLE] * 80, 4):
+    x = x[0] if isinstance(x, list) else x
     step(x.reshape(len(x), -1)[:, :4])
 '''.replace('SAMPLE', sample), run(1000))
                 self.assertEqual(connection.of('at')[-1].get('picture'), picture)

@@ -130,7 +130,7 @@ class Ways(ProgramTest):
         for request_bytes, of_exact in shares.items():
             # A busy machine wakes readers late: that slows a point, and never makes one faster.
             self.assertLess(max(of_exact), 1.15, request_bytes)
-            self.assertGreater(max(of_exact), 0.85, request_bytes)
+            self.assertGreater(max(of_exact), 0.7, request_bytes)
             self.assertGreater(min(of_exact), 0.5, request_bytes)
 
     def test_cost_aware_admission_holds_more_samples_and_saves_more_of_the_disk_s_time(self):

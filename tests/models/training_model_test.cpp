@@ -64,6 +64,29 @@ TEST_CASE("a changed training reaches the least of its workers, its cores and it
   }
 }
 
+TEST_CASE("more cores are never predicted slower, whatever was measured beside the law") {
+  // Two workers on two cores were limited by the cores and a tenth faster than the law; one was slower than it, as are all that nothing else limits.
+  TrainingModel model = Made{.seconds = 0.002, .cpu = 0.0019, .take = 0.0004, .step = 0.0001, .outside = 0, .cores = 2}.model();
+  for (TrainingModel::Point& point : model.prep) point.samples_per_s *= point.workers == 1 ? 1 : 1.1;
+  for (const int workers : {1, 2, 3, 4, 6}) {
+    double last = 0;
+    for (double cores = 2.25; cores <= 9; cores += 0.25) {
+      const double rate = rates_of(model, {.workers = workers, .cores = cores}).samples_per_s;
+      INFO(workers, " workers, ", cores, " cores");
+      CHECK(rate >= last * 0.999);
+      last = rate;
+    }
+  }
+}
+
+TEST_CASE("a step waits hardly longer on hardly fewer cores") {
+  Made made{.seconds = 0.0033, .cpu = 0.0028, .take = 0.0001, .step = 0.02, .batch = 16, .outside = 0, .cores = 2};
+  TrainingModel model = made.model();
+  for (TrainingModel::Point& point : model.prep) point.busy_take_over = 0.0001;
+  CHECK(delivery_seconds(model, 2, 1.999, 450) == doctest::Approx(delivery_seconds(model, 2, 2, 450)).epsilon(0.01));
+  CHECK(delivery_seconds(model, 2, 1, 300) > delivery_seconds(model, 2, 2, 300) + 0.001);
+}
+
 TEST_CASE("at a number of workers that was measured, P is what was measured there, and between two of them it lies between") {
   TrainingModel model = Made{.step = 0.0001, .outside = 0}.model();
   for (TrainingModel::Point& point : model.prep) point.samples_per_s *= point.workers == 4 ? 0.8 : 1;
@@ -189,6 +212,11 @@ TEST_CASE("the fix is the fewest workers that give nearly all, and there is none
   CHECK(fix->workers == 8);
   CHECK(fix->speedup == doctest::Approx(Made{}.steps(1) / 200));
   CHECK(fix->next == "compute");
+  TrainingModel limited = Made{}.model();
+  limited.most_workers = 4;  // a drain with more failed
+  CHECK(fix_of(limited)->workers == 4);
+  limited.most_workers = 2;  // as it has: each of them delivers all samples
+  CHECK_FALSE(fix_of(limited));
   Made enough;
   enough.workers = 8;
   CHECK_FALSE(fix_of(enough.model()));

@@ -238,6 +238,20 @@ TEST_CASE("why a rank delays the others, where all may use as many cores: storag
   CHECK_FALSE(cause_of(slow_rank({10, 6, 0}, {10, 7, 0}, all)));
 }
 
+TEST_CASE("a rank that sleeps in its steps, or waits for a device there, has no cause in its cores") {
+  LaunchedTraining launched = slow_rank({10, 0, 0}, {20, 9, 0});
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  full.by_rank.clear();
+  for (int i = 0; i < 8; ++i) {
+    full.by_rank[0].push_back(window_of(0.001, 0.039, 0, 0.030));
+    full.by_rank[1].push_back(window_of(0.001, 0.039));
+  }
+  CHECK_FALSE(cause_of(launched));
+  full.after->branches[1].main_busy_seconds = 0.9 * to_seconds(full.after->at - full.before->at);
+  REQUIRE(cause_of(launched));
+  CHECK(cause_of(launched)->cause == DelayCauseRecord::Cause::affinity);
+}
+
 TEST_CASE("a rank whose CPUs run at a lower clock is told so, where that explains what it computes longer") {
   const auto with_clocks = [](double cpu_seconds, std::optional<double> own, std::optional<double> other) {
     LaunchedTraining launched = slow_rank({10, 0, 0}, {cpu_seconds, 0, 0}, {4, 5, 6, 8});

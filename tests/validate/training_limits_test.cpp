@@ -49,6 +49,9 @@ TEST_CASE("what cannot be limited here is said why") {
   CHECK(limits_refused(profile, with_cache(1, data_bytes)).empty());
   CHECK(limits_refused(profile, with_cache(0.5, Bytes{1} << 20)).find("below 32 MiB") != std::string::npos);
   CHECK(limits_refused(profile, with_cache(0.5, Bytes{2} << 30)).find("this machine has 1 GiB") != std::string::npos);
+  profile.reads->page_cache_bytes = data_bytes / 2;
+  CHECK(limits_refused(profile, with_cache(1, data_bytes)).find("this machine has") != std::string::npos);
+  profile.reads->page_cache_bytes = Bytes{1} << 30;
   WhatIfChange change;
   change.storage_factor = 2;
   CHECK(limits_refused(profile, change).find("given as a rate") != std::string::npos);

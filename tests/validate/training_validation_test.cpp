@@ -94,6 +94,14 @@ TEST_CASE("a validation passes, fails, or cannot decide") {
   CHECK(outcome({measured_answer(0.01, 0.2, true)}) == "undecided");
 }
 
+TEST_CASE("a validation in which no change could be run decides nothing") {
+  const std::vector<WhatIfAnswer> answers{measured_answer(0.001, 0.02, true), WhatIfAnswer{}};
+  const WhatIfValidation validation = conclude_training_validation(answers);
+  CHECK(validation.outcome == "undecided");
+  CHECK(validation.reason == "no run with a change gave a rate");
+  CHECK(conclude_training_validation({answers.front()}).outcome == "passed");  // nothing was asked beside it
+}
+
 TEST_CASE("a machine that has become slower since the profile is told, and another machine decides nothing") {
   const auto at_speed = [](double speed) {
     std::vector<WhatIfAnswer> answers{measured_answer(0, 0.02, true), measured_answer(0.02, 0.02, true)};
@@ -172,8 +180,9 @@ TEST_CASE("a command that is gone, was changed or belongs to another folder is r
     }
   };
   write_file_atomically(folder / "train.sh", "exit 0\n");
-  std::filesystem::create_directory(folder / "data");
+  std::filesystem::create_directories(folder / "data" / "train" / "class");
   write_file_atomically(folder / "data" / "a", "1");
+  write_file_atomically(folder / "data" / "train" / "class" / "deep", "1");
   ProfileResult profile = launched_profile();
   profile.command = {"sh", "train.sh", "--data=data"};
   profile.launch = LaunchRecord{folder.native(), command_paths(profile.command, folder), 1};
@@ -181,6 +190,9 @@ TEST_CASE("a command that is gone, was changed or belongs to another folder is r
   CHECK(check_same_command(profile, folder).empty());
 
   write_file_atomically(folder / "data" / "a", "other contents");  // of the same name
+  REQUIRE(check_same_command(profile, folder).size() == 1);
+  profile.launch->paths = command_paths(profile.command, folder);
+  write_file_atomically(folder / "data" / "train" / "class" / "deep", "another picture");
   REQUIRE(check_same_command(profile, folder).size() == 1);
   profile.launch->paths = command_paths(profile.command, folder);
   write_file_atomically(folder / "data" / "b", "2");

@@ -117,9 +117,12 @@ def row_length(value):
 
 
 def picture_of(value):
-    """Height and width of the pictures of three colours that a batch's first tensor or array holds, channels first or last; () where it holds none."""
+    """Height and width of the pictures of three colours that a batch's first tensor or array holds, channels first or last; () where it holds none, and
+    where another one is a batch of pictures, too (several views of a sample, masks in colour)."""
     shape = tuple(getattr(_first(value), 'shape', ()))
     if len(shape) != 4 or 3 not in (shape[1], shape[3]):
+        return ()
+    if sum(len(getattr(item, 'shape', ())) == 4 for _, item in leaves_of(value)) > 1:
         return ()
     return tuple(map(int, shape[2:] if shape[1] == 3 else shape[1:3]))
 

@@ -85,6 +85,29 @@ def _shape(batch):
     return type(batch).__name__, [tuple(item.shape[1:]) for _, item in leaves_of(batch)]
 
 
+def _contents(batch):
+    """The first elements of each of its tensors and arrays; nothing where one of them has no such."""
+    try:
+        return [item.reshape(-1)[:64].tolist() for _, item in leaves_of(batch)]
+    except Exception:
+        return []
+
+
+class _Repeats:
+    """Whether the workers of an iterable dataset deliver the same samples, each of them all: their first batches are equal, and the second ones are others."""
+
+    def __init__(self, workers):
+        self._workers = workers
+        self._seen = []
+
+    def take(self, batch):
+        if len(self._seen) <= self._workers:
+            self._seen.append(_contents(batch))
+
+    def found(self):
+        return len(self._seen) > self._workers and bool(self._seen[0]) and self._seen[0] == self._seen[1] != self._seen[self._workers]
+
+
 def beside(record, first, batches):
     """How many batches of a loader the training takes while it takes `batches` of the first one."""
     return batches * record.each_step // first.each_step
@@ -315,6 +338,7 @@ def drain(records, workers, batches, seconds, which):
     latest = start + most + int(grace_seconds * 1e9)
     sources = []
     first = records[0]
+    repeats = _Repeats(workers) if workers > 1 and len(records) == 1 and first.facts['style'] == 'iterable' and not warm else None
     try:
         for record in records:
             own = workers == first.recipe['num_workers']
@@ -335,6 +359,8 @@ def drain(records, workers, batches, seconds, which):
                 restarts.append(len(times))
                 cpu.restarted()
             times.append(now())
+            if repeats is not None:
+                repeats.take(batch[0])
             if warm:
                 first.shared_bytes = max(first.shared_bytes, shared_bytes_of(batch[0]))
             samples.append(_samples(first, source.lists, len(times) - 1, batch[0]))
@@ -351,6 +377,7 @@ def drain(records, workers, batches, seconds, which):
     if used is not None and error is None:
         message['cpu'] = used
     message['takes'], message['busy_takes'] = list(takes), list(busy_takes)
+    message['repeats'] = error is None and repeats is not None and repeats.found()
     message['differs'] = any(getattr(record.recipe['dataset'], 'refused', False) for record in records)
     message['stages'] = []
     for source in sources:

@@ -67,4 +67,5 @@ class Spent:
         self._looped.add(iteration)
         self._looped_at = served
         found = iteration.record.facts
-        self._add('validation', found['file'], found['line'], max(served - since - saved, wait), wait, found['workers'], begins)
+        self._add('validation', found['file'], found['line'], max(served - since - saved, wait), wait,
+                  None if found['style'] == 'watched' else found['workers'], begins)

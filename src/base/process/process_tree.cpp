@@ -10,6 +10,7 @@
 #include <csignal>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include "base/error.hpp"
@@ -51,6 +52,18 @@ std::optional<double> storage_wait(const std::filesystem::path& proc) {
     return microseconds ? std::optional(static_cast<double>(*microseconds) * 1e-6) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
+  }
+}
+
+/// Of one thread, or a process's main thread: computing, and ready to compute; seconds.
+double busy_of_thread(const std::filesystem::path& thread) {
+  try {
+    std::istringstream text(read_file(thread / "schedstat"));  // "RUN WAITED SLICES"
+    double ran = 0;
+    double waited = 0;
+    return text >> ran >> waited ? (ran + waited) * 1e-9 : 0;
+  } catch (const Error&) {
+    return 0;  // It has ended.
   }
 }
 
@@ -106,6 +119,7 @@ TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to) {
     if (begin == from.branches.end() || end == to.branches.end()) continue;
     branch.cpu_seconds += end->second.cpu_seconds - begin->second.cpu_seconds;
     branch.waited_seconds += end->second.waited_seconds - begin->second.waited_seconds;
+    branch.main_busy_seconds += end->second.main_busy_seconds - begin->second.main_busy_seconds;
     if (branch.storage_bytes && begin->second.storage_bytes && end->second.storage_bytes)
       *branch.storage_bytes += *end->second.storage_bytes - *begin->second.storage_bytes;
   }
@@ -152,6 +166,7 @@ std::map<int, BranchUse> ProcessTree::branches(const std::map<int, int>& numbers
     std::vector<ProcessFacts> branch = descendants(std::move(without), pid);
     std::ranges::copy_if(all, std::back_inserter(branch), [pid = pid](const ProcessFacts& process) { return process.pid == pid; });
     BranchUse& use = branches[number];
+    use.main_busy_seconds = busy_of_thread(m_proc / std::to_string(pid));
     for (const ProcessFacts& process : branch) {
       use.cpu_seconds += process.cpu_seconds + process.children_cpu_seconds;
       const std::filesystem::path folder = m_proc / std::to_string(process.pid);

@@ -17,6 +17,7 @@ struct BranchUse {
   double cpu_seconds = 0;                  ///< user and system time, of those that have ended too
   double waited_seconds = 0;               ///< of the living ones' threads: ready to compute, and without a core
   std::optional<Bytes> storage_bytes = 0;  ///< as TreeUse's
+  double main_busy_seconds = 0;            ///< of the process's own main thread: computing, and ready to
   std::optional<double> clock_hz{};        ///< of the CPUs that it may use, at the look; absent where not asked for
 };
 

@@ -283,7 +283,9 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
   tell_outputs(launched.outputs, result);
   for (const NoteMessage& note : launched.training.notes)
     result.findings.push_back(
-        {note.code, note.code == "files-changed" || note.code == "process-not-watched" ? Severity::warning : Severity::info, printable(note.text)});
+        {note.code,
+         note.code == "files-changed" || note.code == "process-not-watched" || note.code == "workers-repeat" ? Severity::warning : Severity::info,
+         printable(note.text)});
 }
 
 }  // namespace dsanalyze

@@ -23,7 +23,8 @@ struct RankUse {
   double cores = 0;   ///< busy ones, the mean
   double waited = 0;  ///< for cores, seconds a second
   double storage_bytes_per_s = 0;
-  double clock_hz = 0;  ///< of its CPUs; 0: not known
+  double main_busy = 0;  ///< of the training's own thread: computing or ready to, seconds a second
+  double clock_hz = 0;   ///< of its CPUs; 0: not known
 };
 
 double samples_of(const std::vector<StepWindow>& windows) {
@@ -45,6 +46,7 @@ std::map<int, RankUse> uses_of(const PhaseMeasurement& full) {
     use.cpu_seconds_per_sample = std::max(after->second.cpu_seconds - before->second.cpu_seconds, 0.0) / samples;
     use.cores = std::max(after->second.cpu_seconds - before->second.cpu_seconds, 0.0) / seconds;
     use.waited = std::max(after->second.waited_seconds - before->second.waited_seconds, 0.0) / seconds;
+    use.main_busy = std::max(after->second.main_busy_seconds - before->second.main_busy_seconds, 0.0) / seconds;
     if (before->second.clock_hz && after->second.clock_hz) use.clock_hz = (*before->second.clock_hz + *after->second.clock_hz) / 2;
     if (before->second.storage_bytes && after->second.storage_bytes && *after->second.storage_bytes > *before->second.storage_bytes)
       use.storage_bytes_per_s = static_cast<double>(*after->second.storage_bytes - *before->second.storage_bytes) / seconds;
@@ -133,6 +135,16 @@ std::optional<DelayCauseRecord> cause_in_use(const std::map<int, RankUse>& uses,
   return std::nullopt;
 }
 
+/// Whether the training's own thread of a rank needs cores for most of what its steps are computed in. One that sleeps there, or waits for a device,
+/// has nothing of more cores, or of faster ones.
+bool computes_in_steps(const std::map<int, RankUse>& uses, const WaitsRecord& waits, int rank) {
+  constexpr double most = 0.5;
+  const auto use = uses.find(rank);
+  const auto own = std::ranges::find(waits.by_rank, rank, &RankWaitsRecord::rank);
+  return use != uses.end() && own != waits.by_rank.end() && waits.step_seconds > 0 &&
+         use->second.main_busy > most * own->compute.seconds_per_step / waits.step_seconds;
+}
+
 }  // namespace
 
 std::string cpus_text(const std::vector<int>& cpus) {
@@ -157,6 +169,7 @@ void take_delay_cause(const AttachedTraining& training, WaitsRecord& waits) {
   const int rank = *waits.delaying_rank;
   if (delay_of(waits.by_rank, rank) == RankDelay::outside) return;  // What the script does there says nothing of its cores and its storage.
   const std::map<int, RankUse> uses = uses_of(training.phases.at(AttachPhase::full));
+  if (delay_of(waits.by_rank, rank) == RankDelay::compute && !computes_in_steps(uses, waits, rank)) return;
   waits.delay_cause = fewer_cpus(uses, waits, rank);
   if (!waits.delay_cause) waits.delay_cause = cause_in_use(uses, waits, rank);
 }

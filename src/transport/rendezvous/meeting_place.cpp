@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include "base/error.hpp"
 #include "base/text/text.hpp"
@@ -140,8 +142,15 @@ std::optional<uid_t> SocketTable::user_of_other_end(int socket) const {
 }
 
 bool other_end_is_this_users(int socket) {
+  constexpr int most_looks = 10;
   const auto own = own_address(socket);
-  return own && SocketTable(own->ss_family, port_of(*own)).user_of_other_end(socket) == ::geteuid();
+  if (!own) return false;
+  // The kernel leaves rows out where the table changes while it is read.
+  for (int look = 1;; ++look) {
+    const auto user = SocketTable(own->ss_family, port_of(*own)).user_of_other_end(socket);
+    if (user || look == most_looks) return user == ::geteuid();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 std::string source_of(int socket) {
