@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -44,6 +46,14 @@ RateModel hardware_model(const TrainingModel& training) {
         "hardware for it");
   if (!training.worker_cpu)
     throw UsageError("the profile does not say how much CPU time its loader takes, so nothing can be said of other cores: profile the command again");
+  // These stay whatever the hardware, which the model of it does not know.
+  constexpr double most_left_out = 0.15;
+  const double step = training.step_samples / training.ingestion + training.pause_seconds;
+  if (const double left_out = (training.outside_seconds + training.pause_seconds) / step; left_out > most_left_out)
+    throw UsageError(fmt::format(
+        "{:.0f} % of a step lies outside of its computing, and between passes over the loader, which other hardware does not change: ask for "
+        "single changes (--workers, --cores, --cache-size, --storage, --accelerator-speed)",
+        100 * left_out));
   TrainingModel from_memory = training;
   from_memory.storage.reset();
   from_memory.waits_for_storage = false;

@@ -95,6 +95,8 @@ Run run_once(const TrainingValidationPlan& plan, const ProfileResult& profile, c
   std::optional<FewerCores> fewer;
   if (answer.change.cores) fewer.emplace(runs.host, static_cast<int>(*answer.change.cores));
   const LaunchedTraining launched = launch_training(settings, null_events(), stop, timing);
+  if (!launched.failure.empty() && answer.change.cache_bytes)
+    throw Error(fmt::format("{} (its memory was limited for this run: one that suddenly takes more is ended by the kernel)", launched.failure));
   if (!launched.failure.empty()) throw Error(launched.failure);
   if (!limits.held_for(plan.measured_seconds / 2))
     throw Error("the memory for the page cache was not limited in time: the training started sooner than when it was profiled; profile it again");

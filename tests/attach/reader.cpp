@@ -300,6 +300,13 @@ const std::map<std::string, void (*)()> ways{
     {"threads", read_in_threads},
     {"signals", read_in_signals},
     {"around", read_and_look_around},
+    {"popen",
+     [] {
+       FILE* const other = popen("echo", "r");  // whose descriptor is the file's next
+       if (other == nullptr || fread(buffer, 1, 1, other) != 1) abort();
+       pclose(other);
+       read_all(static_cast<int>(syscall(SYS_openat, AT_FDCWD, file_path, O_RDONLY)));
+     }},
     {"sleep",
      [] {
        usleep(1000000);  // two looks of a busy machine at who is there

@@ -148,6 +148,9 @@ class Processes(TracerTest):
         self.assertEqual(len(reads) + trace['lost_accesses'], 300_000)
         self.assertEqual(sum(access['bytes'] for access in reads) + trace['lost_bytes'], self.kernel())
 
+    def test_a_file_with_the_descriptor_of_a_stream_from_another_program_is_a_file(self):
+        self.assertEqual(sum(access['bytes'] for access in self.read_in_way('popen')[1]), size)
+
     def test_what_cannot_be_traced_is_named_and_runs(self):
         trace, reads = self.read_in_way('sleep', static_reader)
         self.assertEqual(reads, [])

@@ -366,8 +366,12 @@ void record(int descriptor, int64_t bytes, int64_t offset, bool here, uint64_t b
     const long end = raw(SYS_lseek, descriptor, 0, SEEK_CUR);
     offset = end >= bytes ? end - bytes : 0;
   }
-  if (!write_record(*ring, kind, open, static_cast<uint64_t>(offset), static_cast<uint32_t>(amount > UINT32_MAX ? UINT32_MAX : amount), begin))
-    lose(ring, amount);
+  // A record holds less than 4 GiB.
+  for (uint64_t done = 0; done < amount;) {
+    const uint64_t part = amount - done > UINT32_MAX ? UINT32_MAX : amount - done;
+    if (!write_record(*ring, kind, open, static_cast<uint64_t>(offset) + done, static_cast<uint32_t>(part), begin)) lose(ring, part);
+    done += part;
+  }
 }
 
 }  // namespace

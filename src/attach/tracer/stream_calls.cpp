@@ -25,7 +25,7 @@ using ScanStream = int(FILE*, const char*, va_list);
 
 constinit Next<OpenStream> next_fopen{"fopen"}, next_fopen64{"fopen64"};
 constinit Next<ReopenStream> next_freopen{"freopen"}, next_freopen64{"freopen64"};
-constinit Next<int(FILE*)> next_fclose{"fclose"};
+constinit Next<int(FILE*)> next_fclose{"fclose"}, next_pclose{"pclose"};
 constinit Next<ReadStream> next_fread{"fread"}, next_fread_unlocked{"fread_unlocked"};
 constinit Next<CheckedReadStream> next_fread_chk{"__fread_chk"}, next_fread_unlocked_chk{"__fread_unlocked_chk"};
 constinit Next<GetLine> next_fgets{"fgets"}, next_fgets_unlocked{"fgets_unlocked"};
@@ -137,22 +137,23 @@ int call_scan(Next<ScanStream>& next, FILE* stream, const char* format, va_list 
 }  // namespace
 
 void find_stream_calls() {
-  NextSymbol* const symbols[] = {&next_fopen.symbol(),       &next_fopen64.symbol(),
-                                 &next_freopen.symbol(),     &next_freopen64.symbol(),
-                                 &next_fclose.symbol(),      &next_fread.symbol(),
-                                 &next_fread_chk.symbol(),   &next_fread_unlocked.symbol(),
-                                 &next_fgets.symbol(),       &next_fread_unlocked_chk.symbol(),
-                                 &next_fgets_chk.symbol(),   &next_fgets_unlocked.symbol(),
-                                 &next_fgetc.symbol(),       &next_fgets_unlocked_chk.symbol(),
-                                 &next_getc.symbol(),        &next_io_getc.symbol(),
-                                 &next_uflow.symbol(),       &next_fgetc_unlocked.symbol(),
-                                 &next_underflow.symbol(),   &next_getc_unlocked.symbol(),
-                                 &next_getdelim.symbol(),    &next_getdelim_inner.symbol(),
-                                 &next_getline.symbol(),     &next_fseek.symbol(),
-                                 &next_fseeko.symbol(),      &next_fseeko64.symbol(),
-                                 &next_fsetpos.symbol(),     &next_fsetpos64.symbol(),
-                                 &next_rewind.symbol(),      &next_vfscanf.symbol(),
-                                 &next_c99_vfscanf.symbol(), &next_c23_vfscanf.symbol()};
+  NextSymbol* const symbols[] = {&next_fopen.symbol(),      &next_fopen64.symbol(),
+                                 &next_freopen.symbol(),    &next_freopen64.symbol(),
+                                 &next_fclose.symbol(),     &next_fread.symbol(),
+                                 &next_fread_chk.symbol(),  &next_fread_unlocked.symbol(),
+                                 &next_fgets.symbol(),      &next_fread_unlocked_chk.symbol(),
+                                 &next_fgets_chk.symbol(),  &next_fgets_unlocked.symbol(),
+                                 &next_fgetc.symbol(),      &next_fgets_unlocked_chk.symbol(),
+                                 &next_getc.symbol(),       &next_io_getc.symbol(),
+                                 &next_uflow.symbol(),      &next_fgetc_unlocked.symbol(),
+                                 &next_underflow.symbol(),  &next_getc_unlocked.symbol(),
+                                 &next_getdelim.symbol(),   &next_getdelim_inner.symbol(),
+                                 &next_getline.symbol(),    &next_fseek.symbol(),
+                                 &next_fseeko.symbol(),     &next_fseeko64.symbol(),
+                                 &next_fsetpos.symbol(),    &next_fsetpos64.symbol(),
+                                 &next_rewind.symbol(),     &next_vfscanf.symbol(),
+                                 &next_pclose.symbol(),     &next_c99_vfscanf.symbol(),
+                                 &next_c23_vfscanf.symbol()};
   for (NextSymbol* const symbol : symbols) find(*symbol);
 }
 
@@ -167,6 +168,7 @@ FILE* traced_fopen64(const char* path, const char* mode) DSANALYZE_STANDS_BEFORE
 FILE* traced_freopen(const char* path, const char* mode, FILE* stream) DSANALYZE_STANDS_BEFORE("freopen");
 FILE* traced_freopen64(const char* path, const char* mode, FILE* stream) DSANALYZE_STANDS_BEFORE("freopen64");
 int traced_fclose(FILE* stream) DSANALYZE_STANDS_BEFORE("fclose");
+int traced_pclose(FILE* stream) DSANALYZE_STANDS_BEFORE("pclose");
 size_t traced_fread(void* to, size_t size, size_t count, FILE* stream) DSANALYZE_STANDS_BEFORE("fread");
 size_t traced_fread_unlocked(void* to, size_t size, size_t count, FILE* stream) DSANALYZE_STANDS_BEFORE("fread_unlocked");
 size_t traced_fread_chk(void* to, size_t room, size_t size, size_t count, FILE* stream) DSANALYZE_STANDS_BEFORE("__fread_chk");
@@ -211,6 +213,10 @@ FILE* traced_freopen64(const char* path, const char* mode, FILE* stream) {
 int traced_fclose(FILE* stream) {
   tracing::closing(stream->_fileno);
   return tracing::next_fclose.get()(stream);
+}
+int traced_pclose(FILE* stream) {
+  tracing::closing(stream->_fileno);
+  return tracing::next_pclose.get()(stream);
 }
 
 size_t traced_fread(void* to, size_t size, size_t count, FILE* stream) {

@@ -150,6 +150,12 @@ void find_unseen(const AccessTrace& trace, const PhaseMeasurement& full, Profile
                                fmt::format("the tracer saw {} of the {} that the training's processes read by calls in the run full: `reads` "
                                            "holds a part only.{}",
                                            format_bytes(seen), format_bytes(asked), cause)});
+  } else if (trace.left_out > 0) {
+    result.findings.push_back(
+        {"reads-partly-seen", Finding::Severity::warning,
+         fmt::format("the script read so often that {} calls are not among `reads`: the first {} are, those before the training too. "
+                     "Read larger pieces, or what a start reads by fewer calls.",
+                     format_number(static_cast<double>(trace.left_out)), format_number(static_cast<double>(trace.accesses.size())))});
   } else if (!trace.untraced.empty()) {
     result.findings.push_back(
         {"reads-untraced", Finding::Severity::info, fmt::format("what these read is not among `reads`: {}.", untraced_text(trace))});
