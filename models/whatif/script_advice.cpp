@@ -22,14 +22,10 @@ GainRecord gain_without(const ScriptCostRecord& cost, double saved, const Traini
   return gain;
 }
 
-/// The fraction of the training's time that a validation loop saves with so many workers: what they prepare beside the script's own part of the loop,
-/// less what each loop takes to start and end them (measured with one, forked: 0.1 s).
+/// The fraction of the training's time that a validation loop saves with so many workers, which stay from one loop to the next: they prepare beside
+/// the script's own part of the loop, and one prepares no faster than the script does.
 double saved_with_workers(const ScriptCostRecord& cost, int workers) {
-  constexpr double start_seconds = 0.1;
-  constexpr double more_seconds = 0.02;
-  const double waited = cost.waited_fraction * cost.seconds_each;
-  const double with_them = std::max(cost.seconds_each - waited, waited / workers) + start_seconds + more_seconds * (workers - 1);
-  return cost.seconds_each > 0 ? cost.fraction * std::max(1 - with_them / cost.seconds_each, 0.0) : 0;
+  return cost.fraction * (1 - std::max(1 - cost.waited_fraction, cost.waited_fraction / workers));
 }
 
 void add_cost(const ScriptCostRecord& cost, std::string code, std::string text, const GainRecord& gain, std::vector<AdviceRecord>& list) {
@@ -50,7 +46,8 @@ void advise_script(const ProfileResult& profile, const TrainingModel& model, std
                gain_without(cost, cost.fraction, model), list);
     else if (const int workers = std::max(model.workers, 1); cost.workers == 0)
       add_cost(cost, "validation-workers",
-               fmt::format("num_workers={}: loops over this loader take {} of the time and wait {} of that for its batches, as it has no workers.",
+               fmt::format("num_workers={}, persistent_workers=True: loops over this loader take {} of the time and wait {} of that for its batches, "
+                           "as it has no workers.",
                            workers, format_share(cost.fraction), format_share(cost.waited_fraction)),
                gain_without(cost, saved_with_workers(cost, workers), model), list);
   }

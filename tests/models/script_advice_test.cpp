@@ -77,20 +77,17 @@ TEST_CASE("no gain is beyond what prep supplies") {
 }
 
 TEST_CASE("a validation that waits for a loader without workers is advised to have some, and no other one is") {
-  ScriptCostRecord cost = cost_of(ScriptCostRecord::What::validation, 0.4, 0.5, 0);
-  cost.seconds_each = 5;
-  const std::vector<AdviceRecord> list = advice_on(with_cost(cost));
+  const std::vector<AdviceRecord> list = advice_on(with_cost(cost_of(ScriptCostRecord::What::validation, 0.4, 0.5, 0)));
   const AdviceRecord* const advice = find(list, "validation-workers");
   REQUIRE(advice != nullptr);
-  CHECK(says(advice->text, "train.py:88 num_workers=4: loops over this loader take 40 % of the time and wait 50 % of that"));
-  // Of five seconds, 2.34: four workers prepare beside the other half of the loop, and take 0.16 s to start.
-  CHECK(advice->gain->samples_per_s == doctest::Approx(100 / (1 - 0.4 * 2.34 / 5)));
-  // A short loop has nothing of them, one of an iterable has no such option.
-  cost.seconds_each = 0.3;
-  CHECK(find(advice_on(with_cost(cost)), "validation-workers") == nullptr);
-  cost.seconds_each = 5;
-  cost.workers = std::nullopt;
-  CHECK(find(advice_on(with_cost(cost)), "validation-workers") == nullptr);
+  CHECK(says(advice->text, "train.py:88 num_workers=4, persistent_workers=True: loops over this loader take 40 % of the time and wait 50 % of that"));
+  CHECK(advice->gain->samples_per_s == doctest::Approx(125));
+  // Four workers are four times as fast as the script, and not more.
+  const std::vector<AdviceRecord> waiting = advice_on(with_cost(cost_of(ScriptCostRecord::What::validation, 0.4, 1, 0)));
+  REQUIRE(find(waiting, "validation-workers") != nullptr);
+  CHECK(find(waiting, "validation-workers")->gain->samples_per_s == doctest::Approx(100 / 0.7));
+  // An iterable that the script watches has no such option.
+  CHECK(find(advice_on(with_cost(cost_of(ScriptCostRecord::What::validation, 0.4, 0.5, std::nullopt))), "validation-workers") == nullptr);
   CHECK(find(advice_on(with_cost(cost_of(ScriptCostRecord::What::validation, 0.4, 0.5, 2))), "validation-workers") == nullptr);
   CHECK(find(advice_on(with_cost(cost_of(ScriptCostRecord::What::validation, 0.4, 0.1, 0))), "validation-workers") == nullptr);
 }
