@@ -58,8 +58,8 @@ struct DoctorResult {
 };
 
 std::string to_json(const DoctorResult& result);
-/// Strict: unknown and missing keys are errors. Version 1, whose key of a fix is `mend`, is read, too. Throws UsageError that names `source` and the
-/// place.
+/// Strict: unknown and missing keys are errors. Version 1, which has another key for a fix, is read, too. Throws UsageError that names `source` and
+/// the place.
 DoctorResult doctor_from_json(std::string_view text, const std::string& source);
 
 }  // namespace dsanalyze
