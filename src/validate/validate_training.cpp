@@ -13,7 +13,6 @@
 #include "base/statistics.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
-#include "models/whatif/training_model.hpp"
 #include "profile/attached/attached_profile.hpp"
 #include "training_limits.hpp"
 
@@ -128,7 +127,7 @@ void judge_training(const TrainingModel& model, WhatIfAnswer& answer, const std:
   const RepeatedRate rate = repeated_rate(rates, intervals);
   measured.samples_per_s = rate.samples_per_s;
   measured.ci95_samples_per_s = rate.ci95;
-  measured.speed = speed.value_or(rate.samples_per_s / model.found);
+  measured.speed = speed.value_or(machine_speed(model, rate.samples_per_s));
   measured.error_as_profiled = answer.samples_per_s / rate.samples_per_s - 1;
   measured.error = measured.closed_form_error = measured.speed * answer.samples_per_s / rate.samples_per_s - 1;
   measured.covered = Interval{measured.speed * answer.ci95_samples_per_s.low, measured.speed * answer.ci95_samples_per_s.high}.overlaps(rate.ci95);
@@ -233,6 +232,8 @@ TrainingVerdict training_verdict(double waiting_fraction, double delivery_fracti
   return {lost > least_waiting ? "cpu" : "gpu", lost >= least_waiting / 2 && lost <= 2 * least_waiting};
 }
 
+double machine_speed(const TrainingModel& model, double found_now) { return steady_of(model) ? 1 : found_now / model.found; }
+
 RepeatedRate repeated_rate(const std::vector<double>& rates, const std::vector<Interval>& intervals) {
   const auto count = static_cast<double>(rates.size());
   double mean = 0;
@@ -270,13 +271,12 @@ void validate_training(const TrainingValidationPlan& plan, const ProfileResult& 
     }
   }
   const TrainingModel model = training_model(profile);
-  // Where the training as found read another part of its data from storage than in the long run, its rate then says nothing of the machine's now.
-  std::optional<double> speed = steady_of(model) ? std::optional(1.0) : std::nullopt;
+  std::optional<double> speed;
   for (const std::size_t at : plan.order) {
     WhatIfAnswer& answer = result.answers[at];
     if (failures[at].empty()) {
       judge_training(model, answer, measured[at], speed);
-      if (at == 0 && answer.measured && !speed) speed = answer.measured->speed;
+      if (at == 0 && answer.measured) speed = answer.measured->speed;
     } else
       answer.not_measured = "its run failed: " + failures[at];
   }

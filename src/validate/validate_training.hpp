@@ -12,6 +12,7 @@
 #include "base/events.hpp"
 #include "base/host/host.hpp"
 #include "core/records/whatif_result.hpp"
+#include "models/whatif/training_model.hpp"
 
 namespace dsanalyze {
 
@@ -58,6 +59,10 @@ struct TrainingVerdict {
   bool too_close = false;
 };
 TrainingVerdict training_verdict(double waiting_fraction, double delivery_fraction);
+
+/// The machine's speed of the moment over that of the profile, by what the training as found reaches now. 1 where it read another part of its data
+/// from storage while it was profiled than in the long run: its rate then says nothing of the machine.
+double machine_speed(const TrainingModel& model, double found_now);
 
 /// The rate of several runs of one configuration: their mean, and the half-widths of what varies within them and of what varies between them, in
 /// squares.

@@ -58,6 +58,10 @@ def stand_still():
         else:
             one.recv(1)
         time.sleep(0.8)  # A look between what was received and the batch.
+    if kind == 'download':
+        import subprocess  # A program that receives, as `pipe:curl` of WebDataset does.
+        with subprocess.Popen(['sh', '-c', 'for i in 1 2 3 4 5 6 7 8 9; do head -c 8192 /dev/zero; sleep 0.5; done'], stdout=subprocess.PIPE) as download:
+            download.stdout.read()
     if kind == 'threads':
         for _ in range(120):
             threading.Thread(target=idle_of_a_pool, daemon=True).start()
@@ -183,9 +187,16 @@ def main(rank):
         time.sleep(0.002)
         optimizer.step()
 
-if __name__ == '__main__':
-    torch.multiprocessing.spawn(main, nprocs=2)
+agent = compile("""def watch(ranks):
+    while any(rank.is_alive() for rank in ranks):
+        time.sleep(0.1)""", '/opt/torch/distributed/elastic/agent/server/api.py', 'exec')
+
+if __name__ == '__main__':  # as torchrun, whose agent waits for the ranks, and which does not run everywhere
+    exec(agent)
+    context = torch.multiprocessing.spawn(main, nprocs=2, join=False)
+    watch(context.processes)
 '''
+
 
 with_thread = '''
 import os, queue, sys, threading
@@ -293,8 +304,8 @@ class Standstill(unittest.TestCase):
                     self.assertIn(f"still.py:{self.line_of('fifo')} in stand_still, opening {fifo}", everything)
 
     def test_a_first_batch_that_comes_from_another_machine_is_waited_for(self):
-        for workers in (1, 2):
-            everything = ' '.join(self.explained('socket', workers, budget='6s', STILL_AT='0')[0].stderr.split())
+        for kind, workers in (('socket', 1), ('socket', 2), ('download', 2)):
+            everything = ' '.join(self.explained(kind, workers, budget='6s', STILL_AT='0')[0].stderr.split())
             self.assertNotIn('the first batch has not come', everything)
 
     def test_a_long_validation_and_steps_that_become_slow_do_not_stand_still(self):

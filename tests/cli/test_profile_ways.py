@@ -118,19 +118,22 @@ class Ways(ProgramTest):
 
     def test_the_storage_curve_is_that_of_the_emulated_disk(self):
         """8 ms a request, one at a time, and 150 MB/s: bytes / (8 ms + bytes / 150 MB/s), whatever the number in flight."""
-        result = self.profile("emulated:imagenet-1k,samples=500", "--storage", "emulated:hdd", "--prep", "null", "--runs", "fetch", "--batch-size", "16",
-                              "--time-budget", "30s")
-        curve = result["curves"]["S_by_request"]
-        self.assertGreater(len({point["request_bytes"] for point in curve}), 3)
-        self.assertGreater(len({point["concurrency"] for point in curve}), 2)
         shares = {}
-        for point in curve:
-            exact = point["request_bytes"] / (0.008 + point["request_bytes"] / 150e6)
-            shares.setdefault(point["request_bytes"], []).append(point["bytes_per_s"] / exact)
+        # A busy machine wakes readers late: that slows a point, and never makes one faster. One of three curves is near.
+        for _ in range(3):
+            result = self.profile("emulated:imagenet-1k,samples=500", "--storage", "emulated:hdd", "--prep", "null", "--runs", "fetch", "--batch-size", "16",
+                                  "--time-budget", "30s")
+            curve = result["curves"]["S_by_request"]
+            self.assertGreater(len({point["request_bytes"] for point in curve}), 3)
+            self.assertGreater(len({point["concurrency"] for point in curve}), 2)
+            for point in curve:
+                exact = point["request_bytes"] / (0.008 + point["request_bytes"] / 150e6)
+                shares.setdefault(point["request_bytes"], []).append(point["bytes_per_s"] / exact)
+            if all(max(of_exact) > 0.85 for of_exact in shares.values()):
+                break
         for request_bytes, of_exact in shares.items():
-            # A busy machine wakes readers late: that slows a point, and never makes one faster.
             self.assertLess(max(of_exact), 1.15, request_bytes)
-            self.assertGreater(max(of_exact), 0.7, request_bytes)
+            self.assertGreater(max(of_exact), 0.85, request_bytes)
             self.assertGreater(min(of_exact), 0.5, request_bytes)
 
     def test_cost_aware_admission_holds_more_samples_and_saves_more_of_the_disk_s_time(self):

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../models/made_training.hpp"
 #include "attach/command_paths.hpp"
 #include "base/error.hpp"
 #include "base/system/files.hpp"
@@ -149,6 +150,20 @@ TEST_CASE("a change whose run fails is not run again, and says why; without the 
   runs.folder = []() -> std::shared_ptr<const std::filesystem::path> { throw Interrupted(); };
   plan.order = {1, 2};
   CHECK_THROWS_AS(validate_training(plan, profile, runs, result, null_events(), {}, system_timing()), Interrupted);
+}
+
+TEST_CASE("the machine's speed shows in a training that was profiled as it goes on, and not in one that began cold") {
+  TrainingModel model = testing::Made{}.model();
+  CHECK(machine_speed(model, 1.1 * model.found) == doctest::Approx(1.1));
+  TrainingModel::Storage& storage = model.storage.emplace();
+  storage.curve = {{1, 500}};
+  storage.rate = 500;
+  storage.bytes_per_sample = 100'000;
+  storage.dataset_bytes = 100'000'000;
+  storage.page_cache_bytes = 200'000'000;
+  CHECK(machine_speed(model, 1.1 * model.found) == doctest::Approx(1.1));  // all was in memory, as it will be
+  storage.found_fraction = 0.6;
+  CHECK(machine_speed(model, 1.1 * model.found) == 1);
 }
 
 TEST_CASE("the rate of repeated runs is known no better than they agree") {

@@ -82,11 +82,11 @@ ControlGroup::ControlGroup(const Purpose& purpose, const fs::path& root) {
 
 ControlGroup::~ControlGroup() {
   constexpr int most_looks = 200;
-  write_control(m_parent / "cgroup.procs", std::to_string(::getpid()));
-  // A process that was started in the group may still be ending: it goes to the parent, too, and no limit stays with it.
+  // A process that was started in the group may still be ending: it goes to the parent as this one does, and no limit stays with it.
+  move_all(m_group, m_parent);
   for (int look = 0; ::rmdir(m_group.c_str()) != 0 && errno == EBUSY && look < most_looks; ++look) {
-    move_all(m_group, m_parent);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    move_all(m_group, m_parent);
   }
 }
 
