@@ -31,27 +31,22 @@ bool named_as_code(const fs::path& path) {
   return std::ranges::find(code, path.extension().native()) != code.end();
 }
 
-/// Of all that lies below, folder after folder, what is near the top first.
+/// Of what lies below, folder after folder, what is near the top first.
 std::string folder_digest(const fs::path& folder) {
   std::vector<std::string> names;
   std::vector<std::string> folders{""};
   for (std::size_t next = 0; next < folders.size() && names.size() < most_entries; ++next) {
     const std::string inner = folders[next];
-    std::vector<fs::directory_entry> entries;
     std::error_code error;
-    for (fs::directory_iterator at(folder / inner, error), end; !error && at != end && names.size() + entries.size() < most_entries;
-         at.increment(error))
-      entries.push_back(*at);
-    std::ranges::sort(entries);
-    for (const fs::directory_entry& entry : entries) {
-      const std::string name = inner + entry.path().filename().native();
+    for (fs::directory_iterator at(folder / inner, error), end; !error && at != end && names.size() < most_entries; at.increment(error)) {
+      const std::string name = inner + at->path().filename().native();
       std::error_code ignored;
-      const bool file = entry.is_regular_file(ignored);
-      names.push_back(file ? fmt::format("{}\t{}\t{}", name, entry.file_size(ignored), entry.last_write_time(ignored).time_since_epoch().count())
-                           : name);
-      if (entry.is_directory(ignored) && !entry.is_symlink(ignored)) folders.push_back(name + "/");
+      const bool file = at->is_regular_file(ignored);
+      names.push_back(file ? fmt::format("{}\t{}\t{}", name, at->file_size(ignored), at->last_write_time(ignored).time_since_epoch().count()) : name);
+      if (at->is_directory(ignored) && !at->is_symlink(ignored)) folders.push_back(name + "/");
     }
   }
+  std::ranges::sort(names);
   return hex_of(fmt::format("{}", fmt::join(names, "\n")));
 }
 

@@ -55,32 +55,28 @@ std::optional<double> storage_wait(const std::filesystem::path& proc) {
   }
 }
 
-/// Of one thread, or a process's main thread: computing, and ready to compute; seconds.
-double busy_of_thread(const std::filesystem::path& thread) {
+/// Of one thread, or of a process's main one: seconds in which it computed, and in which it was ready to and had no core.
+struct ThreadTime {
+  double computed = 0;
+  double waited = 0;
+};
+ThreadTime time_of_thread(const std::filesystem::path& thread) {
   try {
-    std::istringstream text(read_file(thread / "schedstat"));  // "RUN WAITED SLICES"
-    double ran = 0;
-    double waited = 0;
-    return text >> ran >> waited ? (ran + waited) * 1e-9 : 0;
+    std::istringstream text(read_file(thread / "schedstat"));  // "RUN WAITED SLICES" in nanoseconds
+    ThreadTime time;
+    if (text >> time.computed >> time.waited) return {time.computed * 1e-9, time.waited * 1e-9};
   } catch (const Error&) {
-    return 0;  // It has ended.
+    // It has ended.
   }
+  return {};
 }
 
 /// Of all threads of a process: in which they were ready to compute and had no core.
 double waited_for_cores(const std::filesystem::path& process) {
-  double nanoseconds = 0;
+  double waited = 0;
   std::error_code ignored;
-  for (const auto& thread : std::filesystem::directory_iterator(process / "task", ignored)) {
-    try {
-      const std::string text = read_file(thread.path() / "schedstat");  // "RUN WAITED SLICES"
-      const auto at = text.find(' ');
-      if (at != std::string::npos) nanoseconds += std::strtod(text.c_str() + at, nullptr);
-    } catch (const Error&) {
-      // It has ended.
-    }
-  }
-  return nanoseconds * 1e-9;
+  for (const auto& thread : std::filesystem::directory_iterator(process / "task", ignored)) waited += time_of_thread(thread.path()).waited;
+  return waited;
 }
 
 bool has_ended(const ProcessFacts& process) { return process.state == 'Z' || process.state == 'X'; }
@@ -166,7 +162,8 @@ std::map<int, BranchUse> ProcessTree::branches(const std::map<int, int>& numbers
     std::vector<ProcessFacts> branch = descendants(std::move(without), pid);
     std::ranges::copy_if(all, std::back_inserter(branch), [pid = pid](const ProcessFacts& process) { return process.pid == pid; });
     BranchUse& use = branches[number];
-    use.main_busy_seconds = busy_of_thread(m_proc / std::to_string(pid));
+    const ThreadTime main = time_of_thread(m_proc / std::to_string(pid));
+    use.main_busy_seconds = main.computed + main.waited;
     for (const ProcessFacts& process : branch) {
       use.cpu_seconds += process.cpu_seconds + process.children_cpu_seconds;
       const std::filesystem::path folder = m_proc / std::to_string(process.pid);

@@ -130,6 +130,8 @@ bool others_leave_no_core(const RunRecord& run, double cores) {
   return left < std::min(1.0, (1 - nearly_all) * cores);
 }
 
+bool ProfileResult::finds(std::string_view code) const { return std::ranges::find(findings, code, &Finding::code) != findings.end(); }
+
 const RunRecord* ProfileResult::run(const std::string& name) const {
   for (const RunRecord& each : runs) {
     if (each.name == name) return &each;

@@ -345,6 +345,8 @@ struct ProfileResult {
   [[nodiscard]] std::optional<WorkerPoint> better_workers() const;
   /// The measured run of that name, or nullptr.
   [[nodiscard]] const RunRecord* run(const std::string& name) const;
+  /// Whether a finding of this code is there.
+  [[nodiscard]] bool finds(std::string_view code) const;
   /// Share of the dataset that one server's cache holds: what F says; of ranks, whose F says how often they hit instead, the mean of what those that
   /// finished hold, where their cache never replaces.
   [[nodiscard]] std::optional<double> cache_fraction() const;

@@ -171,8 +171,6 @@ void take_drains(const LaunchedTraining& launched, ProfileResult& result) {
   std::ranges::sort(result.prep_by_workers, {}, &WorkerPoint::workers);
 }
 
-bool is_prep_left_out(const ProfileResult& result) {
-  return !result.prep && std::ranges::find(result.findings, left_out_code, &Finding::code) != result.findings.end();
-}
+bool is_prep_left_out(const ProfileResult& result) { return !result.prep && result.finds(left_out_code); }
 
 }  // namespace dsanalyze

@@ -150,7 +150,7 @@ void find_unseen(const AccessTrace& trace, const PhaseMeasurement& full, Profile
                                fmt::format("the tracer saw {} of the {} that the training's processes read by calls in the run full: `reads` "
                                            "holds a part only.{}",
                                            format_bytes(seen), format_bytes(asked), cause)});
-  } else if (trace.left_out > 0) {
+  } else if (trace.left_out > 0 && full.after && (trace.accesses.empty() || trace.accesses.back().end < full.after->at)) {
     result.findings.push_back(
         {"reads-partly-seen", Finding::Severity::warning,
          fmt::format("the script read so often that {} calls are not among `reads`: the first {} are, those before the training too. "

@@ -95,15 +95,11 @@ std::string bottleneck_words(const std::string& detail, const std::string& train
   return detail == "prep" ? "prep (CPU)" : "storage";
 }
 
-bool finds(const ProfileResult& result, std::string_view code) {
-  return std::ranges::find(result.findings, code, &Finding::code) != result.findings.end();
-}
-
 /// How long steps wait for batches. Where a thread of the script fetches them, what it waits is not known, but what its steps lose is.
 std::string waiting_sentence(const ProfileResult& result, const std::string& trainer) {
   if (result.waits) return fmt::format("The {} waits {} of each step for a batch.", trainer, format_share(result.waits->data.fraction));
   const RunRecord* const full = result.run("full");
-  if (!finds(result, "loader-in-thread") || full == nullptr || !result.ingestion || result.ingestion->samples_per_s <= 0) return "";
+  if (!result.finds("loader-in-thread") || full == nullptr || !result.ingestion || result.ingestion->samples_per_s <= 0) return "";
   return fmt::format("By its rates, the {} waits {} of the time.", trainer,
                      format_share(std::clamp(1 - full->samples_per_s / result.ingestion->samples_per_s, 0.0, 1.0)));
 }
@@ -115,9 +111,9 @@ std::string launched_verdict(const ProfileResult& result) {
                        what_delays(delay_of(result.waits->by_rank, *result.waits->delaying_rank)));
   const std::string trainer = report::trainer_name(result);
   std::string waits = waiting_sentence(result, trainer);
-  if (!result.bottleneck && finds(result, "loader-in-thread") && !finds(result, "phases-missing"))
+  if (!result.bottleneck && result.finds("loader-in-thread") && !result.finds("phases-missing"))
     return "Not separable: the script fetches its batches in another thread than it trains in, so what its steps wait for is not seen.";
-  if (!result.bottleneck && !result.prep && finds(result, "prep-not-separable"))
+  if (!result.bottleneck && !result.prep && result.finds("prep-not-separable"))
     return "Not separable: the stream reads other data from storage at each start, so what its loader can prepare alone is not known. " + waits;
   if (!result.bottleneck && !result.ingestion && result.waits) return waits;
   if (!result.bottleneck) return "No bottleneck can be named: not all phases were measured. " + waits;
@@ -182,9 +178,9 @@ std::string launched_first_step(const ProfileResult& result) {
                        result.loader->workers, format_rate(result.fix->samples_per_s, result.fix->ci95_samples_per_s), result.fix->speedup,
                        result.fix->check);
   if (!result.advice.empty() && result.advice.front().gain) return result.advice.front().text;
-  if (!result.bottleneck && finds(result, "loader-in-thread"))
+  if (!result.bottleneck && result.finds("loader-in-thread"))
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
-  if (!result.bottleneck && !result.prep && finds(result, "prep-not-separable"))
+  if (!result.bottleneck && !result.prep && result.finds("prep-not-separable"))
     return "Let the order of the stream follow from a seed, or profile with a part of the data that fits into memory.";
   if (!result.bottleneck || !result.loader) return "Let the training run longer, so that all phases can be measured.";
   if (result.bottleneck->detail == "accelerator" || result.bottleneck->detail == "delivery") return late_batches(result);
@@ -256,10 +252,10 @@ std::string verdict(const ProfileResult& result) {
 }
 
 std::string first_step(const ProfileResult& result) {
-  if (finds(result, "training-failed")) return "Run the command alone to see why it fails, then profile it again.";
+  if (result.finds("training-failed")) return "Run the command alone to see why it fails, then profile it again.";
   const auto error = std::ranges::find(result.findings, Finding::Severity::error, &Finding::severity);
   if (!result.trusted && error != result.findings.end()) return "Fix the cause of the untrusted measurement first: " + error->message;
-  if (finds(result, "phases-missing")) return "Profile it again with what the missing phases need: see the finding phases-missing.";
+  if (result.finds("phases-missing")) return "Profile it again with what the missing phases need: see the finding phases-missing.";
   const bool passive = !result.ingestion && result.prep_by_workers.empty() && result.run("cached") == nullptr;
   if (!result.command.empty() && passive) return "Profile it without --passive, which measures what each part could do.";
   if (!result.command.empty()) return launched_first_step(result);
