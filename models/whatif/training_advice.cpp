@@ -109,14 +109,19 @@ void advise_stages(const ProfileResult& profile, const TrainingModel& model, std
     const auto without = [&](double fraction) { return rates_of(with_less_cpu(model, fraction), {}); };
     TrainingRates rates = without(stage.fraction);
     if (stage.ci95_fraction) rates.ci95 = {without(stage.ci95_fraction->low).ci95.low, without(stage.ci95_fraction->high).ci95.high};
-    const GainRecord gain = gain_of(model, rates, true);
-    if (!worthwhile(model, gain)) continue;
+    std::optional<GainRecord> gain = gain_of(model, rates, true);
+    std::string without_it = fmt::format("Without it: {}.", gain_text(*gain));
+    if (!worthwhile(model, *gain)) {
+      // What takes the CPU time is known beside other programs, too; what they leave of the cores changes too much for a rate.
+      if (!model.crowded || gain->speedup < least_advised_gain) continue;
+      gain.reset();
+      without_it = "Beside the other programs on this machine, what it would give is not predicted.";
+    }
     constexpr double nearly_all = 0.9;
     const char* const of = model.main_threads < nearly_all ? "the CPU time of the workers' main threads" : "the workers' CPU time";
     add_advice(list, stage.collates ? "slow-collate" : "slow-transform",
-               fmt::format("{} takes {:.0f} % of {}. {} Without it: {}.", printable(stage.name), 100 * stage.fraction, of, remedy_for(stage),
-                           gain_text(gain)),
-               gain, stage.file, stage.line);
+               fmt::format("{} takes {:.0f} % of {}. {} {}", printable(stage.name), 100 * stage.fraction, of, remedy_for(stage), without_it), gain,
+               stage.file, stage.line);
   }
 }
 

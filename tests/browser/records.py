@@ -135,7 +135,7 @@ def hostile_examination():
     record = sample("doctor")
     record["dataset"] = HOSTILE
     for check in record["checks"]:
-        check.update(title=HOSTILE, found=HOSTILE, why=HOSTILE, mend=HOSTILE, commands=[{"where": "here", "command": HOSTILE}])
+        check.update(title=HOSTILE, found=HOSTILE, why=HOSTILE, fix=HOSTILE, commands=[{"where": "here", "command": HOSTILE}])
     return record
 
 

@@ -101,6 +101,21 @@ TEST_CASE("workers whose own threads use several cores each are told to use one"
   CHECK(find(advice_on(profile), "threads-of-workers") == nullptr);
 }
 
+TEST_CASE("beside other programs, what takes the workers' CPU time is named without a rate that is too uncertain to promise") {
+  ProfileResult profile = prep_bound();
+  profile.host.cores = 4;
+  profile.runs[0].cores_used = 2;
+  for (WorkerPoint& point : profile.prep_by_workers) point.ci95_samples_per_s = {0.2 * point.samples_per_s, 1.8 * point.samples_per_s};
+  profile.hot = {{"train.py:23 augment", "/job/train.py", 23, 0.5, {}}};
+  CHECK(find(advice_on(profile), "slow-transform") == nullptr);
+  profile.runs[0].others = BackgroundLoad{0.5, {{17, "make", 0.5}}};
+  const std::vector<AdviceRecord> list = advice_on(profile);
+  const AdviceRecord* const advice = find(list, "slow-transform");
+  REQUIRE(advice != nullptr);
+  CHECK(!advice->gain);
+  CHECK(advice->text.ends_with("Beside the other programs on this machine, what it would give is not predicted."));
+}
+
 TEST_CASE("other programs are named where they take cores that the workers wait for") {
   ProfileResult profile = prep_bound();
   profile.host.cores = 4;

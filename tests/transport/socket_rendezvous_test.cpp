@@ -3,8 +3,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "../base/sanitizers.hpp"
 #include "../base/texts.hpp"
@@ -56,14 +59,21 @@ TEST_CASE("ranks that come before rank 0 try again until it listens") {
 }
 
 TEST_CASE("ranks that do not come are named to those that came") {
-  const std::string place = free_place();
-  HurriedTiming hurried(10);
   auto meetings = all_ranks_of(3, 30);
   for (Meeting& meeting : meetings) meeting.world = 6;
   meetings[0].timeout_seconds = 10;
-  const auto met = meet_together(place, meetings, hurried.timing());
+  std::vector<Met> met;
+  std::string expected;
+  // A busy machine may keep a rank from meeting the others while its clock runs ten times too fast.
+  for (const int hurry : {10, 4, 1}) {
+    const std::string place = free_place();
+    expected = "ranks 3, 4 and 5 of 6 did not come within 10 s to " + place;
+    HurriedTiming hurried(hurry);
+    met = meet_together(place, meetings, hurried.timing());
+    if (std::ranges::all_of(met, [&](const Met& one) { return says(one.error, expected); })) break;
+  }
   for (const Met& one : met) {
-    CHECK_MESSAGE(says(one.error, "ranks 3, 4 and 5 of 6 did not come within 10 s to " + place), one.error);
+    CHECK_MESSAGE(says(one.error, expected), one.error);
     CHECK(one.kind == ErrorKind::failed);
   }
 }

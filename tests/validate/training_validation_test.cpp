@@ -155,7 +155,8 @@ TEST_CASE("a change whose run fails is not run again, and says why; without the 
 TEST_CASE("the machine's speed shows in a training that was profiled as it goes on, and not in one that began cold") {
   TrainingModel model = testing::Made{}.model();
   CHECK(machine_speed(model, 1.1 * model.found) == doctest::Approx(1.1));
-  TrainingModel::Storage& storage = model.storage.emplace();
+  model.storage = TrainingModel::Storage{};
+  TrainingModel::Storage& storage = *model.storage;
   storage.curve = {{1, 500}};
   storage.rate = 500;
   storage.bytes_per_sample = 100'000;

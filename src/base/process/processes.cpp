@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "base/error.hpp"
@@ -104,7 +105,7 @@ std::vector<ProcessUse> ProcessWatch::used() const {
 namespace {
 
 struct Groups {
-  std::timed_mutex mutex;
+  std::mutex mutex;
   std::vector<int> leaders;
 };
 
@@ -127,9 +128,15 @@ StartedGroup::~StartedGroup() {
 }
 
 void kill_started_groups() {
-  constexpr std::chrono::seconds patience{1};
-  const std::unique_lock lock(groups().mutex, patience);
-  if (!lock.owns_lock()) return;  // A command whose program does not even begin, on a file system that does not answer.
+  // Asked again and again: what waits on a lock with a deadline (std::timed_mutex) is a function of a C library that the program must run without.
+  constexpr std::chrono::milliseconds between{1};
+  constexpr int asked = 1000;
+  std::unique_lock lock(groups().mutex, std::try_to_lock);
+  for (int again = 0; !lock.owns_lock(); ++again) {
+    if (again == asked) return;  // A command whose program does not even begin, on a file system that does not answer.
+    std::this_thread::sleep_for(between);
+    lock = std::unique_lock(groups().mutex, std::try_to_lock);
+  }
   for (const int leader : groups().leaders) ::kill(-leader, SIGKILL);
 }
 
