@@ -58,8 +58,8 @@ void Loader::State::start() {
 }
 
 void Loader::State::stop() {
-  flow.stopping.store(true);
-  if (flow.parts.share != nullptr) flow.parts.share->stop();
+  // Once: a loader that is kept for its batches ends when another one uses the share.
+  if (!flow.stopping.exchange(true) && flow.parts.share != nullptr) flow.parts.share->stop();
   if (flow.pool) flow.pool->close();
   flow.notify_all();
   if (threads.size() < std::size_t{flow.options.workers} + 2) flow.ready.close();  // no reaper was started that would

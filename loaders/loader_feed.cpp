@@ -35,7 +35,7 @@ void LoaderFeeder::run() {
 void LoaderFeeder::feed_epochs() {
   std::uint64_t current_epoch = m_flow.options.start.epoch;
   std::uint64_t step = 0;
-  if (!join_epoch(current_epoch)) return;
+  if (!join_epoch(current_epoch, m_flow.options.start.position)) return;
   m_flow.epochs.begin(current_epoch);
   while (!m_flow.over()) {
     if (m_flow.options.epochs > 0 && m_sampler.state().epoch >= m_flow.options.start.epoch + m_flow.options.epochs) break;
@@ -51,7 +51,7 @@ bool LoaderFeeder::begin_epoch(std::uint64_t& current) {
   if (!wait_settled()) return false;
   if (m_track != nullptr) m_track->add({begun, m_flow.timing.clock->now(), 0, 0, SpanKind::wait_settled});
   // What the ranks do at the boundary to fill their caches belongs to the epoch before.
-  const bool goes_on = join_epoch(m_sampler.state().epoch);
+  const bool goes_on = join_epoch(m_sampler.state().epoch, 0);
   m_flow.epochs.settle(current);
   if (!goes_on) return false;
   current = m_sampler.state().epoch;
@@ -59,9 +59,9 @@ bool LoaderFeeder::begin_epoch(std::uint64_t& current) {
   return true;
 }
 
-bool LoaderFeeder::join_epoch(std::uint64_t epoch) {
+bool LoaderFeeder::join_epoch(std::uint64_t epoch, std::uint64_t position) {
   if (m_flow.parts.share == nullptr) return true;
-  const Status status = m_flow.parts.share->begin_epoch(epoch);
+  const Status status = m_flow.parts.share->begin_epoch(epoch, position);
   if (!status.ok()) {
     if (status.code != StatusCode::end && !m_flow.over()) m_flow.failures.fail(m_flow.parts.share->failure());
     return false;

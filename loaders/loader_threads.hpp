@@ -28,7 +28,7 @@ class LoaderFeeder {
   bool feed_step(std::uint64_t& step);
   bool begin_epoch(std::uint64_t& current);
   /// With a share: the ranks agree on the epoch. False when this one cannot go on.
-  bool join_epoch(std::uint64_t epoch);
+  bool join_epoch(std::uint64_t epoch, std::uint64_t position);
   void look_ahead(std::span<const SampleId> ids, std::uint64_t epoch);
   void dispatch(std::span<const SampleId> ids, std::uint64_t epoch, std::uint32_t entry);
   void record(std::span<const CacheLookup> found, std::uint64_t epoch);

@@ -233,6 +233,14 @@ typedef struct dsa_loader dsa_loader;
 ///               batch are dsa_sample then, and prep, crop and resize are not asked; dtype must be "uint8"
 ///   crop        "random_resized", or "centre": the shorter side becomes `resize` pixels (crop.size if it is left out), and the middle is used
 ///   rank, world this process's part of each global mini-batch of world x batch_size samples; 0 and 1 if left out
+///   rendezvous  of ranks whose settings have a partition ("partitioned": each sample is in the cache of one rank, which the others ask for it;
+///               "locality": each rank trains what it holds), with cache "minio" and a cache_size of each rank's own: HOST:PORT where rank 0
+///               listens, or a file on a file system that all share
+///   listen      where the others reach this rank: an address, a network or an interface; 127.0.0.1 if left out
+///   key         64 hexadecimal digits, the same in all ranks, or key_file, their file; needed where rank 0 listens beyond this machine
+///   meeting_timeout, peer_timeout, epoch_timeout
+///               seconds for all ranks to come (60), without a word of one until it is lost (20), and for which they wait for one another at an
+///               epoch's begin (1,800)
 ///   held        batches that may be held at once, 1 to 64; 1 if left out
 ///   index       an index file that `dsanalyze dataset index` made
 /// Errors: DSA_INVALID (options), DSA_FAILED (the dataset cannot be opened), DSA_NO_MEMORY. *loader is NULL unless DSA_OK is returned.
@@ -242,8 +250,13 @@ dsa_status dsa_loader_open(const char* options, dsa_loader** loader);
 /// Errors: DSA_INVALID, DSA_FORKED.
 dsa_status dsa_loader_info(dsa_loader* loader, dsa_terms* terms);
 
+/// Waits until the ranks of a partition have met, as dsa_next() waits; at once for any other loader. All of them then begin with the same batch, and
+/// go on elsewhere together: each rank calls dsa_loader_seek() as often as the others. Errors: DSA_TIMEOUT, DSA_END (the loader was closed
+/// meanwhile), DSA_INVALID (the ranks contradict one another), DSA_FAILED (not all came), DSA_FORKED.
+dsa_status dsa_loader_ready(dsa_loader* loader, int32_t timeout_ms);
+
 /// The next batch, as dsa_next(); its memory may be written until it is released. Errors: DSA_TIMEOUT, DSA_BUSY, DSA_END (the loader was closed
-/// meanwhile), DSA_FAILED (more samples failed than may), DSA_NO_MEMORY, DSA_INVALID, DSA_FORKED.
+/// meanwhile), DSA_FAILED (more samples failed than may, or a rank of a partition was lost), DSA_NO_MEMORY, DSA_INVALID, DSA_FORKED.
 dsa_status dsa_loader_next(dsa_loader* loader, dsa_batch* batch, int32_t timeout_ms);
 
 /// Gives a batch back, also one of a loader that was closed meanwhile. Errors: DSA_INVALID, DSA_FORKED.

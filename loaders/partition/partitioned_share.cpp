@@ -22,6 +22,9 @@ struct PartitionedShare::State {
     Bytes capacity = 0;
     Bytes free = 0;
     std::uint64_t enough = 0;
+    std::uint64_t dealing = 0;  ///< it is in the first epoch, or no epoch has begun
+    std::uint64_t epoch = 0;    ///< that it begins, with so many samples before its first batch
+    std::uint64_t position = 0;
   };
 
   State(Parts given, const Options& chosen)
@@ -39,18 +42,55 @@ struct PartitionedShare::State {
   };
 
   /// Ranks may be lost between any two of the agreements below: what depends on who is alive is settled after the last one.
-  Status begin(std::uint64_t next) {
+  Status begin(std::uint64_t next, std::uint64_t position) {
+    beginning = {next, position};
     const AliveRanks before = alive;
     if (Status status = together([this] { return exchange_reports(); }); !status.ok()) return status;
+    if (Status status = require_one_place(); !status.ok()) return status;
+    if (std::exchange(restarted, false)) settle_restart();
     const bool is_over = std::ranges::any_of(reports, [](const Report& report) { return report.enough != 0; });
     std::optional<PartitionDirectory> made;
     if (dealt && !is_over) {
       if (Status status = make(made); !status.ok()) return status;
     }
     note_lost(before, next);
+    if (options.needs_all && !account.lost.empty()) return lack(account.lost);
     if (is_over) return {StatusCode::end, 0};
     start(next, std::move(made));
     return {};
+  }
+
+  /// Ranks that were stopped while an epoch began may have come to its directory, or not: where they differ, it is made once more. Where all were in
+  /// the first epoch, this is one again, in what room is left.
+  void settle_restart() {
+    const auto is_dealing = [](const Report& report) { return report.dealing != 0; };
+    if (!is_partitioned() || std::ranges::none_of(reports, is_dealing)) return;
+    const bool all_deal = std::ranges::all_of(reports, is_dealing);
+    directory.reset();
+    locality.reset();
+    dealt.reset();
+    if (!all_deal) dealt.emplace(parts.index->records(), of_reports(&Report::free), self);
+  }
+
+  Status require_one_place() {
+    for (std::uint32_t rank = 0; rank < alive.ranks(); ++rank) {
+      const Report& report = reports[rank];
+      if (!alive.alive(rank) || (report.epoch == beginning.epoch && report.position == beginning.position)) continue;
+      const std::scoped_lock lock(mutex);
+      reason = fmt::format(
+          "rank {} begins epoch {} behind {} samples, and rank {} epoch {} behind {}: all ranks set the same epoch, load states of one moment, and "
+          "leave a pass "
+          "after as many batches",
+          self, beginning.epoch, beginning.position, rank, report.epoch, report.position);
+      return {StatusCode::io, 0};
+    }
+    return {};
+  }
+
+  Status lack(std::span<const Lost> lost) {
+    const std::scoped_lock lock(mutex);
+    reason = fmt::format("rank {} of {} was lost, and no training goes on without it: start all ranks again", lost.front().rank, alive.ranks());
+    return {StatusCode::end, 0};
   }
 
   /// `made`: after the first epoch.
@@ -63,7 +103,7 @@ struct PartitionedShare::State {
       directory = std::move(made);
       if (options.mode == PartitionMode::locality) locality.emplace(*directory, self, options.balance);
     } else if (is_partitioned() && !directory) {
-      dealt.emplace(parts.index->records(), capacities(), self);
+      dealt.emplace(parts.index->records(), of_reports(&Report::free), self);
     }
     if (dealt) dealt->reset(alive);
     if (locality) locality->reset(alive);
@@ -91,8 +131,12 @@ struct PartitionedShare::State {
 
   Status exchange_reports() {
     const CacheTotals totals = parts.cache->totals();
-    const Report mine{totals.capacity, totals.capacity - std::min(totals.bytes, totals.capacity),
-                      running && options.enough && options.enough() ? std::uint64_t{1} : 0};
+    const Report mine{totals.capacity,
+                      totals.capacity - std::min(totals.bytes, totals.capacity),
+                      running && options.enough && options.enough() ? std::uint64_t{1} : 0,
+                      directory ? std::uint64_t{0} : 1,
+                      beginning.epoch,
+                      beginning.position};
     reports.assign(alive.ranks(), {});
     return parts.ranks->gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(reports)), patience());
   }
@@ -219,11 +263,17 @@ struct PartitionedShare::State {
   [[nodiscard]] Deadline patience() const { return parts.timing.clock->after(options.patience_seconds); }
 
   Status explain(Status status, std::string_view doing) {
+    if (stopped) return {StatusCode::cancelled, 0};
     const std::string given_up = parts.ranks->given_up();
     const std::scoped_lock lock(mutex);
     if (!given_up.empty()) {
       reason = fmt::format("rank {} of {} cannot go on: {}", self, alive.ranks(), given_up);
       return status;
+    }
+    if (status.code == StatusCode::cancelled) {
+      reason = fmt::format("rank {} of {} cannot go on: another rank set an epoch, loaded a state or left its pass, and this one did not", self,
+                           alive.ranks());
+      return {StatusCode::io, 0};
     }
     reason = fmt::format("rank {} of {} cannot go on: {} failed ({}); another rank has ended, or is more than {:g} s behind", self, alive.ranks(),
                          doing, status_name(status.code), options.patience_seconds);
@@ -234,7 +284,12 @@ struct PartitionedShare::State {
   Options options;
   std::uint32_t self;
   PartitionedEngine* engine = nullptr;
-  AliveRanks alive;                           ///< as agreed on last
+  AliveRanks alive;  ///< as agreed on last
+  struct Place {
+    std::uint64_t epoch = 0;
+    std::uint64_t position = 0;
+  };
+  Place beginning;
   std::optional<Running> running;             ///< the epoch that was started last
   std::atomic<std::uint32_t> alive_count{0};  ///< ranks of `running`, for any thread
   std::vector<Report> reports;                ///< by rank, of those alive when they were told; zeros of the others
@@ -245,6 +300,7 @@ struct PartitionedShare::State {
   double balance_sum = 0;
   Account account;
   std::atomic<bool> stopped{false};
+  bool restarted = false;
   mutable std::mutex mutex;
   std::string reason;
 };
@@ -253,10 +309,26 @@ PartitionedShare::PartitionedShare(Parts parts, const Options& options) : m_stat
 PartitionedShare::~PartitionedShare() = default;
 
 void PartitionedShare::read_with(PartitionedEngine& engine) { m_state->engine = &engine; }
-Status PartitionedShare::begin_epoch(std::uint64_t epoch) { return m_state->begin(epoch); }
+Status PartitionedShare::begin_epoch(std::uint64_t epoch, std::uint64_t position) {
+  const Status status = m_state->begin(epoch, position);
+  // What was drawn before is given all the same: who asks for more is told.
+  if (m_state->options.needs_all && (status.code == StatusCode::io || status.code == StatusCode::timeout)) return {StatusCode::end, 0};
+  return status;
+}
+void PartitionedShare::restart() {
+  m_state->parts.ranks->restart();
+  m_state->stopped = false;
+  m_state->restarted = true;
+  const std::scoped_lock lock(m_state->mutex);
+  m_state->reason.clear();
+}
 std::uint32_t PartitionedShare::ranks() const { return m_state->alive_count; }
 std::span<const SampleId> PartitionedShare::mine(std::span<const SampleId> global) { return m_state->mine(global); }
-void PartitionedShare::stop() { m_state->stopped = true; }
+void PartitionedShare::stop() {
+  m_state->stopped = true;
+  // Where the ranks meet again once they have loaded, what they say then is not cancelled.
+  if (m_state->options.needs_all) m_state->parts.ranks->stop();
+}
 std::string PartitionedShare::failure() const {
   const std::scoped_lock lock(m_state->mutex);
   return m_state->reason;

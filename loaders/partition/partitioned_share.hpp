@@ -40,6 +40,7 @@ class PartitionedShare final : public RankShare, public PartitionRules {
     std::uint64_t seed = 1;             ///< of the order, to name what a lost rank did not train
     std::function<bool()> enough = {};  ///< asked at each epoch's begin: whether this rank would rather end; then all end
     double patience_seconds = 600;      ///< how long ranks that are alive are waited for at an epoch's begin
+    bool needs_all = false;             ///< no rank goes on without another: then the epochs end, with failure(), once what was drawn is given
   };
   PartitionedShare(Parts parts, const Options& options);
   ~PartitionedShare() override;
@@ -49,7 +50,11 @@ class PartitionedShare final : public RankShare, public PartitionRules {
   /// What samples that are adopted are read with; before the first epoch.
   void read_with(PartitionedEngine& engine);
 
-  Status begin_epoch(std::uint64_t epoch) override;
+  /// failure() where ranks are to begin at different places.
+  Status begin_epoch(std::uint64_t epoch, std::uint64_t position) override;
+  /// The next epoch is another than that which follows, on all ranks alike, each of which says so as often as the others: a loader that was stopped
+  /// is followed by another. While none runs.
+  void restart();
   /// Threads: any.
   [[nodiscard]] std::uint32_t ranks() const override;
   std::span<const SampleId> mine(std::span<const SampleId> global) override;

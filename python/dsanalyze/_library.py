@@ -73,6 +73,7 @@ _functions = {
     'dsa_detach': (ctypes.c_int32, [ctypes.c_void_p]),
     'dsa_loader_open': (ctypes.c_int32, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]),
     'dsa_loader_info': (ctypes.c_int32, [ctypes.c_void_p, ctypes.POINTER(Terms)]),
+    'dsa_loader_ready': (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int32]),
     'dsa_loader_next': (ctypes.c_int32, [ctypes.c_void_p, ctypes.POINTER(Batch), ctypes.c_int32]),
     'dsa_loader_release': (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
     'dsa_loader_state': (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)]),

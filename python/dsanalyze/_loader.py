@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterator, Optional
 from . import _library
 from ._library import LoaderError, sized
 from ._prep import Prep, form_of, options_of
+from ._ranks import ProcessGroup, ranks_options
 from ._sources import Own, Shared, group_variable, log, one_of, rank_and_world, whole
 from ._tensors import makers_of
 
@@ -93,6 +94,14 @@ class Loader:
     that `dsanalyze share` or dsanalyze.share() started, whose dataset and prep are then the group's, else alone; the address of a group; False: alone. copy: True for batches in memory of their own;
     False, with shared prep, for batches that are read where all jobs read them, and must not be written to; None: copies with shared prep.
 
+    partition: ranks hold the dataset together in their caches, cache_size in each, so that storage is read once in all: with "partitioned" each takes
+    the same part of a global batch as without, and asks the rank that holds a sample [CoorDL]; with "locality" each takes what it holds, and little
+    moves [Yang-Cong]. All ranks make the loader, and go on elsewhere (set_epoch(), load_state_dict(), a pass that is left) as often as one another. A
+    rank that is lost is a LoaderError in all others, once they have the epoch's batches. rendezvous: None: through torch.distributed, whose process
+    group the script has made; else HOST:PORT where rank 0 listens, or a file that all ranks share. listen: the address, network or interface by which
+    the others reach this rank, where they are on other machines; key_file: 32 bytes, the same on all of them. peer_timeout: seconds without a word of a
+    rank after which it is lost; None: 20. epoch_timeout: seconds for which the ranks wait for one another at an epoch's begin; None: 1,800.
+
     Raises FileNotFoundError, ValueError (arguments), MemoryError, LoaderError (a RuntimeError: more samples failed than may). A child of fork() cannot use its
     parent's loader. Threads: one at a time takes batches; tensors may be given up in any.
     """
@@ -101,7 +110,9 @@ class Loader:
                  cache_size: 'str | int | None' = None, workers: Optional[int] = None, shuffle: bool = True, seed: Optional[int] = None, drop_last: bool = False,
                  rank: Optional[int] = None, world_size: Optional[int] = None, transform: Optional[Callable[..., Any]] = None, with_ids: bool = False,
                  output: Optional[str] = None, pin_memory: Optional[bool] = None, on_error: str = 'skip', index: 'os.PathLike[str] | str | None' = None,
-                 share: 'bool | str | None' = None, copy: Optional[bool] = None):
+                 share: 'bool | str | None' = None, copy: Optional[bool] = None, partition: Optional[str] = None,
+                 rendezvous: 'os.PathLike[str] | str | None' = None, listen: Optional[str] = None,
+                 key_file: 'os.PathLike[str] | str | None' = None, peer_timeout: Optional[float] = None, epoch_timeout: Optional[float] = None):
         self._process = os.getpid()
         self._makers = makers_of(output, pin_memory is not False)
         self._transform = transform
@@ -113,10 +124,26 @@ class Loader:
         dataset = os.fsdecode(dataset)
         batch_size = whole('batch_size', batch_size, 1)
         if self._shared:
+            if partition is not None:
+                raise ValueError('partition: jobs with shared prep are on one server; share=False loads alone')
             self._source = Shared(batch_size, address)
         else:
-            self._source = Own(self._options(dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index))
+            ranks = ranks_options(partition, rendezvous, listen, key_file, peer_timeout, epoch_timeout)
+            group = ProcessGroup() if partition is not None and self._world > 1 and rendezvous is None else None
+            try:
+                options = self._options(dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index)
+            except BaseException as error:
+                if group is not None:
+                    group.fail(error)
+                raise
+            options.update(ranks)
+            if group is not None:
+                options.update(group.meet(self._rank, self._world, listen))
+            if partition is not None:
+                options['settings']['partition'] = partition
+            self._source = Own(options)
         self._finalizer = weakref.finalize(self, self._source.close)
+        self._meet()
         terms = self._source.terms()
         report = self._source.report()
         self._samples, self._batches, self._batch_size = terms.samples, terms.batches_per_epoch, terms.batch_size
@@ -140,6 +167,16 @@ class Loader:
             log.warning('%s', finding['message'])
         if 0 < self._samples % (self._batch_size * self._world) < self._world and not drop_last:
             log.warning('the last batch of an epoch has no samples for some of the %s ranks; drop_last=True leaves it out', self._world)
+
+    def _meet(self):
+        """Waits for the other ranks of a partition."""
+        try:
+            while (status := self._source.ready(look_ms)) == _library.TIMEOUT:
+                pass
+            _library.require_ok(status)
+        except BaseException:
+            self._finalizer()
+            raise
 
     def _options(self, dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index):
         if '{' not in dataset and not pathlib.Path(dataset).exists():

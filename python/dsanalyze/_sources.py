@@ -87,6 +87,9 @@ class Own(_Source):
         super().__init__()
         require_ok(self._function('open')(json.dumps(options).encode(), ctypes.byref(self.handle)))
 
+    def ready(self, milliseconds):
+        return self._function('ready')(self.handle, milliseconds)
+
     def state(self, place):
         return _library.text_of(self._function('state'), self.handle, *place)
 
@@ -115,6 +118,9 @@ class Shared(_Source):
                 break
             log.info('%s', _library.last_error())
         require_ok(status)
+
+    def ready(self, _):
+        return _library.OK
 
     def state(self, _):
         raise LoaderError('the state of shared prep is that of its group, which `dsanalyze share` saves')

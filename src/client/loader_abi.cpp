@@ -63,6 +63,11 @@ dsa_status dsa_loader_info(dsa_loader* loader, dsa_terms* terms) {
   return with("dsa_loader_info", loader, [&](const OwnLoader& of) { return give_terms("dsa_loader_info", of, terms); });
 }
 
+dsa_status dsa_loader_ready(dsa_loader* loader, std::int32_t timeout_ms) {
+  return with("dsa_loader_ready", loader,
+              [&](OwnLoader& of) { return of.ready(dsanalyze::client::deadline_of(timeout_ms, dsanalyze::system_timing())); });
+}
+
 dsa_status dsa_loader_next(dsa_loader* loader, dsa_batch* batch, std::int32_t timeout_ms) {
   return with("dsa_loader_next", loader, [&](OwnLoader& of) { return give_batch("dsa_loader_next", of, batch, timeout_ms); });
 }

@@ -24,6 +24,9 @@ namespace {
 
 constexpr int most_held = 64;
 constexpr int most_ranks_of_loader = 65'536;
+constexpr double least_seconds_of_ranks = 0.1;
+constexpr double most_peer_seconds = 3600;
+constexpr double most_seconds_of_ranks = 86'400;
 constexpr double seconds_for_sizes = 1e9;  // a training wants all samples, however long it takes to ask for their sizes
 
 static_assert(sizeof(dsa_sample) == sizeof(PreparedSample) && offsetof(dsa_sample, width) == offsetof(PreparedSample, width) &&
@@ -33,7 +36,7 @@ static_assert(sizeof(dsa_sample) == sizeof(PreparedSample) && offsetof(dsa_sampl
 class PlainShare final : public RankShare {
  public:
   PlainShare(int rank, int world) : m_rank(rank), m_world(world) {}
-  Status begin_epoch(std::uint64_t /*epoch*/) override { return {}; }
+  Status begin_epoch(std::uint64_t /*epoch*/, std::uint64_t /*position*/) override { return {}; }
   [[nodiscard]] std::uint32_t ranks() const override { return static_cast<std::uint32_t>(m_world); }
   std::span<const SampleId> mine(std::span<const SampleId> global) override { return Assignment::slice(global, m_rank, m_world); }
   void stop() override {}
@@ -68,6 +71,37 @@ std::shared_ptr<const DatasetIndex> open_whole(const LoaderRequest& request, Eve
   return open_dataset(request.settings.dataset, options, events, std::stop_token());
 }
 
+RanksWish ranks_wish_from_json(JsonObject& root) {
+  RanksWish wish;
+  if (const auto place = root.optional_text("rendezvous")) wish.rendezvous = *place;
+  if (const auto listen = root.optional_text("listen")) wish.listen = *listen;
+  if (const auto file = root.optional_text("key_file")) wish.key = read_key_file(*file);
+  if (const auto digits = root.optional_text("key")) {
+    wish.key = key_from_hex(*digits);
+    if (!wish.key) throw UsageError("options: key: expected 64 hexadecimal digits");
+  }
+  const auto seconds = [&root](const char* key, double most, double& value) {
+    value = root.optional_number(key, least_seconds_of_ranks, most).value_or(value);
+  };
+  seconds("meeting_timeout", most_seconds_of_ranks, wish.meeting_seconds);
+  seconds("peer_timeout", most_peer_seconds, wish.peer_seconds);
+  seconds("epoch_timeout", most_seconds_of_ranks, wish.epoch_seconds);
+  return wish;
+}
+
+void require_partition(const LoaderRequest& request) {
+  const ProfileSettings& settings = request.settings;
+  if (settings.partition == PartitionMode::none) return;
+  if (settings.cache != CacheKind::minio || !request.settings.cache_size)
+    throw UsageError(
+        "options: settings: partition: ranks hold the dataset together in caches of this loader's own: pass cache_size, and cache \"minio\"");
+  if (request.world > static_cast<int>(most_ranks))
+    throw UsageError(fmt::format("options: world: found {}, and {} ranks at most hold a dataset together", request.world, most_ranks));
+  if (request.world > 1 && request.ranks.rendezvous.empty())
+    throw UsageError(
+        "options: rendezvous: found none, and the ranks of a partition have to meet: HOST:PORT where rank 0 listens, or a file that all share");
+}
+
 }  // namespace
 
 LoaderRequest loader_request_from_json(std::string_view text) {
@@ -82,6 +116,7 @@ LoaderRequest loader_request_from_json(std::string_view text) {
   if (const auto file = root.optional_text("index")) request.index_file = *file;
   if (const auto world = root.optional_integer("world", 1, most_ranks_of_loader)) request.world = static_cast<int>(*world);
   if (const auto rank = root.optional_integer("rank", 0, request.world - 1)) request.rank = static_cast<int>(*rank);
+  request.ranks = ranks_wish_from_json(root);
   // Of a profile, the run that loads all; as many consumers as batches may be held, each with a batch of its own.
   request.settings.step = StepMode::independent;
   request.settings.runs = {"full"};
@@ -95,6 +130,8 @@ LoaderRequest loader_request_from_json(std::string_view text) {
     throw UsageError(fmt::format("options: settings: dtype: samples that are {} are bytes: expected \"uint8\"", enum_name(request.form)));
   if (request.world > 1 && order_spec(settings).kind == OrderKind::shards)
     throw UsageError("options: settings: order: several ranks take their parts of one order; of shards, give each rank a dataset of its own");
+  require_partition(request);
+  if (request.world == 1) settings.partition = PartitionMode::none;  // there is no other rank to ask
   return request;
 }
 
@@ -107,7 +144,9 @@ OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid(
   if (m_world > 1 && settings.shuffle_buffer > 1) settings.shuffle_buffer = 1;  // there is none among ranks
   const bool caches = settings.cache == CacheKind::minio || settings.cache == CacheKind::lru;
   if (caches && !settings.cache_size) settings.cache = CacheKind::page;  // no size was given: the kernel's page cache holds what it can
+  const PartitionMode partition = std::exchange(settings.partition, PartitionMode::none);  // which a profile has of servers alone
   settings.validate();
+  settings.partition = partition;
   request.image_prep.validate();
   FindingList findings;
   m_inputs.index = open_whole(request, findings);
@@ -120,7 +159,7 @@ OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid(
   m_inputs.resize = request.resize;
   m_inputs.form = request.form;
   m_prep = prep_text(m_inputs);
-  if (m_world > 1) m_share = std::make_unique<PlainShare>(m_rank, m_world);
+  if (m_world > 1 && partition == PartitionMode::none) m_share = std::make_unique<PlainShare>(m_rank, m_world);
   Pipeline::Spec spec;
   spec.index = m_inputs.index;
   spec.cache = settings.cache == CacheKind::page ? CacheKind::none : settings.cache;
@@ -131,8 +170,14 @@ OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid(
   spec.share = m_share.get();
   spec.slot_pages = SlotPages::as_written;
   const SignalsBlocked blocked;
-  m_pipeline = std::make_unique<Pipeline>(m_inputs, spec, timing);
-  begin(place(0, 0));
+  if (partition == PartitionMode::none) {
+    m_pipeline = std::make_unique<Pipeline>(m_inputs, spec, timing);
+    begin(place(0, 0));
+    return;
+  }
+  m_told = place(0, 0);
+  m_ranks = std::make_unique<LoaderRanks>(
+      LoaderRanks::Parts{m_inputs, spec, static_cast<std::uint32_t>(m_rank), static_cast<std::uint32_t>(m_world), request.ranks, timing});
 }
 
 OwnLoader::~OwnLoader() {
@@ -144,6 +189,7 @@ OwnLoader::~OwnLoader() {
   for (auto& [token, held] : m_held) static_cast<void>(new (std::nothrow) std::shared_ptr<Loader>(std::move(held.loader)));
   static_cast<void>(new (std::nothrow) std::shared_ptr<Loader>(std::move(m_loader)));
   static_cast<void>(m_pipeline.release());
+  static_cast<void>(m_ranks.release());
   static_cast<void>(m_share.release());
 }
 
@@ -163,7 +209,7 @@ SamplerState OwnLoader::place(std::uint64_t epoch, std::uint64_t index) const {
 
 void OwnLoader::begin(const SamplerState& start) {
   const SignalsBlocked blocked;
-  m_loader = m_pipeline->make_loader({.start = start});
+  m_loader = pipeline().make_loader({.start = start});
   m_epoch = start.epoch;
   m_next_index = start.position / global_batch();
 }
@@ -193,11 +239,26 @@ void OwnLoader::describe_form(Described& described_as) const {
   described_as.strides[0] = 1;
 }
 
+Answer OwnLoader::ready(Deadline deadline) { return m_ranks ? m_ranks->ready(deadline) : Answer{}; }
+
+void OwnLoader::begin_if_told() {
+  const std::scoped_lock lock(m_mutex);
+  if (m_closed || !m_told) return;
+  const SamplerState start = *m_told;
+  m_told.reset();
+  begin(start);
+}
+
 Answer OwnLoader::next(dsa_batch& batch, Deadline deadline) {
   const auto late = [] { return Answer{DSA_TIMEOUT, "no batch yet: its samples are being read or prepared; ask again"}; };
   if (!m_turn.take(deadline, m_timing)) return late();
   Answer answer;
   try {
+    if (answer = ready(deadline); answer.status != DSA_OK) {
+      m_turn.give(m_timing);
+      return answer;
+    }
+    begin_if_told();
     std::shared_ptr<Loader> loader;
     bool busy = false;
     {
@@ -229,9 +290,11 @@ Answer OwnLoader::nothing_loads() const {
   return {DSA_FAILED, "the loader could not go on where it was told to (dsa_loader_seek() said why); tell it again"};
 }
 
-Answer OwnLoader::failed(const Loader& loader, Status status) {
+Answer OwnLoader::failed(const Loader& loader, Status status) const {
   switch (status.code) {
     case StatusCode::end:
+      if (m_ranks && !m_ranks->failure().empty()) return {DSA_FAILED, m_ranks->failure()};
+      [[fallthrough]];
     case StatusCode::cancelled:
       return {DSA_END, "the loader is closed, or goes on elsewhere"};
     case StatusCode::busy:
@@ -291,8 +354,13 @@ void OwnLoader::seek(std::string_view text) {
   try {
     const std::scoped_lock lock(m_mutex);
     m_before = counted();
-    m_loader = nullptr;
-    if (!m_closed) begin(wanted);
+    const bool was_loading = std::exchange(m_loader, nullptr) != nullptr;
+    if (!m_closed && m_ranks) {
+      if (was_loading) m_ranks->restart();
+      m_told = wanted;
+    } else if (!m_closed) {
+      begin(wanted);
+    }
   } catch (...) {
     m_turn.give(m_timing);
     throw;
@@ -323,6 +391,12 @@ OwnLoader::Counted OwnLoader::counted() const {
   return all;
 }
 
+nlohmann::ordered_json OwnLoader::ranks_report() const {
+  const auto counters = m_ranks ? m_ranks->counters() : std::nullopt;
+  if (!counters) return nullptr;
+  return {{"bytes_from_others", counters->bytes_received}, {"bytes_to_others", counters->bytes_sent}, {"connections_reopened", counters->reopened}};
+}
+
 std::string OwnLoader::report() const {
   const std::scoped_lock lock(m_mutex);
   const Counted all = counted();
@@ -346,7 +420,8 @@ std::string OwnLoader::report() const {
                                       {"prepared", all.prepared},
                                       {"failed", all.failed},
                                       {"failures", failures},
-                                      {"findings", findings}};
+                                      {"findings", findings},
+                                      {"ranks", ranks_report()}};
   return report.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -356,9 +431,12 @@ void OwnLoader::close() {
     m_closed = true;
   }
   stop_loading();
-  const std::scoped_lock lock(m_mutex);
-  m_before = counted();
-  m_loader = nullptr;
+  {
+    const std::scoped_lock lock(m_mutex);
+    m_before = counted();
+    m_loader = nullptr;
+  }
+  if (m_ranks) m_ranks->leave();
 }
 
 bool OwnLoader::done() const {

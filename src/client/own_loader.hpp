@@ -5,12 +5,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "client.hpp"
+#include "loader_ranks.hpp"
 #include "loaders/pipeline.hpp"
 
 namespace dsanalyze::client {
@@ -25,6 +27,7 @@ struct LoaderRequest {
   std::filesystem::path index_file;
   int rank = 0;
   int world = 1;
+  RanksWish ranks{};  ///< of a partition
 };
 /// Throws UsageError that names the key.
 LoaderRequest loader_request_from_json(std::string_view text);
@@ -40,6 +43,8 @@ class OwnLoader {
   OwnLoader& operator=(const OwnLoader&) = delete;
 
   void describe(dsa_terms& terms) const;
+  /// Waits until the ranks of a partition have met.
+  Answer ready(Deadline deadline);
   Answer next(dsa_batch& batch, Deadline deadline);
   Answer release(std::uint64_t token);
   /// The place before a batch, as SamplerState::serialise(). Throws UsageError where there is none.
@@ -68,11 +73,15 @@ class OwnLoader {
 
   [[nodiscard]] SamplerState place(std::uint64_t epoch, std::uint64_t index) const;
   void begin(const SamplerState& start);
+  /// Begins to load where it was told to last, once the ranks have met.
+  void begin_if_told();
+  [[nodiscard]] Pipeline& pipeline() { return m_ranks ? m_ranks->pipeline() : *m_pipeline; }
   [[nodiscard]] Counted counted() const;
   void stop_loading();
+  [[nodiscard]] nlohmann::ordered_json ranks_report() const;
   [[nodiscard]] Answer nothing_loads() const;
   [[nodiscard]] std::uint64_t global_batch() const;
-  Answer failed(const Loader& loader, Status status);
+  Answer failed(const Loader& loader, Status status) const;
   void hold(const std::shared_ptr<Loader>& loader, const Batch& batch, dsa_batch& given);
   /// Describes the elements of batches of the loader's form of samples.
   template <typename Described>
@@ -85,9 +94,11 @@ class OwnLoader {
   int m_world;
   std::string m_prep;
   std::vector<Finding> m_findings;
-  std::unique_ptr<RankShare> m_share;  ///< of several ranks
-  std::unique_ptr<Pipeline> m_pipeline;
-  Turn m_turn;  ///< of those who take batches
+  std::unique_ptr<RankShare> m_share;    ///< of several ranks without a partition
+  std::unique_ptr<Pipeline> m_pipeline;  ///< without a partition
+  std::unique_ptr<LoaderRanks> m_ranks;  ///< of a partition
+  std::optional<SamplerState> m_told;    ///< where a partition's loader begins with the next batch that is asked for
+  Turn m_turn;                           ///< of those who take batches
   mutable std::mutex m_mutex;
   std::shared_ptr<Loader> m_loader;  ///< nothing once it is closed, or where it could not go on elsewhere
   bool m_closed = false;

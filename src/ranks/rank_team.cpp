@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "core/depths.hpp"
 
 namespace dsanalyze {
 
@@ -42,6 +43,11 @@ class RankTeam::Agreeing final : public ElasticCollective {
     return {};
   }
   [[nodiscard]] std::string given_up() const override { return m_ranks.given_up(); }
+  void stop() override { m_ranks.stop_rounds(); }
+  void restart() override {
+    m_number = first_of_next_block(m_number);
+    m_ranks.restart_rounds();
+  }
 
  private:
   Ranks& m_ranks;
@@ -104,6 +110,20 @@ std::uint32_t rank_batch(const ProfileSettings& settings) {
 
 }  // namespace
 
+void complete_facts(RankFacts& facts, const Roster& roster, std::span<const AgreedValue> agreed, bool has_key, const ProfileSettings& settings,
+                    const DatasetIndex& index) {
+  constexpr std::uint32_t most_places = 1024;
+  constexpr Bytes most_asked_bytes = UINT32_MAX - 1;  // larger samples are read from storage
+  // "127.0.0.1:40123", "[::1]:40123": what ranks say to one another does not leave this machine.
+  const bool all_on_loopback =
+      std::ranges::all_of(roster.addresses, [](const std::string& address) { return address.starts_with("127.") || address.starts_with("[::1]:"); });
+  facts.key = roster.key;
+  for (const AgreedValue& value : agreed) facts.terms += value.name + "=" + value.value + "\n";
+  facts.frame_check = !has_key && all_on_loopback ? FrameCheck::checksum : FrameCheck::tag;
+  facts.places = static_cast<std::uint32_t>(std::min<std::size_t>(fetch_places(settings), most_places));
+  facts.largest_sample = std::min<Bytes>(largest_sample(index), most_asked_bytes);
+}
+
 void share_storage(ProfileSettings& settings) {
   if (settings.storage_scope == StorageScope::shared) settings.storage_bytes_per_s /= settings.world;
 }
@@ -121,7 +141,8 @@ RankPartition::RankPartition(Parts parts) : m_ranks(parts.team.ranks()), m_asks_
                                             .rank_batch = rank_batch(settings),
                                             .seed = settings.seed,
                                             .enough = std::move(enough),
-                                            .patience_seconds = parts.patience_seconds});
+                                            .patience_seconds = parts.patience_seconds,
+                                            .needs_all = parts.needs_all});
   if (settings.network == Seam::emulated)
     m_emulated = make_emulated_network(m_ranks.peers(), settings.network_bytes_per_s / settings.scale, parts.timing);
   spec.server = m_server;

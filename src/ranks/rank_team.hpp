@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 
 #include "base/clock.hpp"
@@ -10,6 +11,7 @@
 #include "loaders/partition/partition.hpp"
 #include "loaders/partition/partitioned_share.hpp"
 #include "loaders/pipeline.hpp"
+#include "transport/rendezvous/rendezvous.hpp"
 #include "transport/team/ranks.hpp"
 
 namespace dsanalyze {
@@ -49,6 +51,11 @@ class RankTeam {
   std::unique_ptr<Agreeing> m_agreeing;
 };
 
+/// What ranks that have met take part with: the job's key, what must be alike in all, and room for what these settings ask of one another.
+/// `has_key`: one was given, and not made for this meeting.
+void complete_facts(RankFacts& facts, const Roster& roster, std::span<const AgreedValue> agreed, bool has_key, const ProfileSettings& settings,
+                    const DatasetIndex& index);
+
 /// Leaves this rank its part of a storage that all ranks read from.
 void share_storage(ProfileSettings& settings);
 
@@ -64,6 +71,7 @@ class RankPartition {
     Timing timing;
     std::function<bool(Nanoseconds since_begin)> enough;  ///< asked at the start of each epoch: whether this rank would rather end; then all end
     double patience_seconds = 0;                          ///< how long ranks that are alive are waited for
+    bool needs_all = false;                               ///< PartitionedShare::Options
   };
   /// Throws Error where there is no memory, or the settings' devices are not available.
   explicit RankPartition(Parts parts);

@@ -23,7 +23,7 @@ using testing::Seen;
 class SliceShare final : public RankShare {
  public:
   SliceShare(int rank, std::vector<std::uint32_t> ranks_by_epoch) : m_rank(rank), m_ranks_by_epoch(std::move(ranks_by_epoch)) {}
-  Status begin_epoch(std::uint64_t epoch) override {
+  Status begin_epoch(std::uint64_t epoch, std::uint64_t /*position*/) override {
     begun.push_back(epoch);
     if (epoch >= m_ranks_by_epoch.size()) return {StatusCode::io, 0};
     m_ranks = m_ranks_by_epoch[epoch];
@@ -132,7 +132,7 @@ TEST_CASE("a part that is larger than the rank's batch ends the loader with an e
   /// Takes the part of one of two ranks of batches that three ranks were to part.
   class TooLarge final : public RankShare {
    public:
-    Status begin_epoch(std::uint64_t) override { return {}; }
+    Status begin_epoch(std::uint64_t, std::uint64_t) override { return {}; }
     [[nodiscard]] std::uint32_t ranks() const override { return 3; }
     std::span<const SampleId> mine(std::span<const SampleId> global) override { return Assignment::slice(global, 0, 2); }
     void stop() override {}

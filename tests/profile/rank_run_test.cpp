@@ -29,6 +29,9 @@ class LoneRank final : public Ranks {
   Collective& collective() override { return m_collective; }
   Collective& training() override { return m_collective; }
   void stop_training() override {}
+  void stop_rounds() override {}
+  void restart_rounds() override {}
+  void leave(Deadline /*deadline*/) override {}
   PeerSource& peers() override { return m_peers; }
   void serve(const HeldSamples* held) override {
     // As a connection would that still sends from it.

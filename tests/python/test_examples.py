@@ -40,14 +40,22 @@ class Examples(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertRegex(run.stdout, r'^epoch 0: loss \d')
 
-    def test_ranks_have_parts_of_the_same_epoch(self):
-        # As torchrun sets them; that of Debian 12 does not start.
+    def run_ranks(self, *words):
+        """What two ranks print, with the variables that torchrun sets; that of Debian 12 does not start."""
         environment = dict(os.environ, OMP_NUM_THREADS='1', WORLD_SIZE='2', MASTER_ADDR='127.0.0.1', MASTER_PORT=str(20_000 + os.getpid() % 10_000))
-        ranks = [subprocess.Popen([sys.executable, self.folder / 'ddp.py', self.folder / 'data', '1'], env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)),
+        ranks = [subprocess.Popen([sys.executable, *words], env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)),
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
         said = [rank.communicate(timeout=250) for rank in ranks]
         self.assertEqual([rank.returncode for rank in ranks], [0, 0], said)
-        self.assertEqual([re.findall(r'rank (\d), epoch 0: (\d+) samples', output) for output, _ in said], [[('0', '16')], [('1', '16')]])
+        return [output for output, _ in said]
+
+    def test_ranks_have_parts_of_the_same_epoch(self):
+        said = self.run_ranks(self.folder / 'ddp.py', self.folder / 'data', '1')
+        self.assertEqual([re.findall(r'rank (\d), epoch 0: (\d+) samples', output) for output in said], [[('0', '16')], [('1', '16')]])
+
+    def test_two_servers_ask_each_other_from_the_second_epoch_on(self):
+        for output in self.run_ranks(self.folder / 'two_servers.py', self.folder / 'data', '3'):
+            self.assertRegex(output, r'epoch 2: [1-9][0-9,]* bytes came from other ranks')
 
     def test_a_training_that_is_killed_goes_on_where_its_checkpoint_was(self):
         made_images(self.folder / 'more', 8 * 6)

@@ -58,6 +58,9 @@ class MadeRanks final : public Ranks {
   Collective& collective() override { return m_collective; }
   Collective& training() override { return m_collective; }
   void stop_training() override {}
+  void stop_rounds() override {}
+  void restart_rounds() override {}
+  void leave(Deadline /*deadline*/) override {}
   PeerSource& peers() override { return m_peers; }
   void serve(const HeldSamples* held) override { m_facts.serving.push_back(held); }
   Agreement agree_alive(std::uint64_t epoch, Deadline deadline) override {

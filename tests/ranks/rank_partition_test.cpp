@@ -154,8 +154,8 @@ TEST_CASE("the samples that a lost rank was to train are those of its accelerato
     inputs.settings.step = step;
     inputs.settings.seed = 7;
     RankPartition partition({*job.team, inputs, spec_of(inputs), system_timing(), [](Nanoseconds) { return false; }, 1});
-    REQUIRE(partition.share().begin_epoch(0).ok());
-    REQUIRE(partition.share().begin_epoch(1).ok());
+    REQUIRE(partition.share().begin_epoch(0, 0).ok());
+    REQUIRE(partition.share().begin_epoch(1, 0).ok());
     const auto& lost = partition.share().account().lost;
     REQUIRE(lost.size() == 1);
     CHECK(lost[0].rank == 1);
@@ -177,12 +177,12 @@ TEST_CASE("before each epoch but the first a rank is asked whether the run has t
                              return since_begin > to_nanoseconds(1e6);
                            },
                            1});
-  REQUIRE(partition.share().begin_epoch(0).ok());
+  REQUIRE(partition.share().begin_epoch(0, 0).ok());
   CHECK(asked.empty());
   clock.move(500'000);
-  REQUIRE(partition.share().begin_epoch(1).ok());
+  REQUIRE(partition.share().begin_epoch(1, 0).ok());
   clock.move(500'000);
-  CHECK(partition.share().begin_epoch(2).code == StatusCode::end);
+  CHECK(partition.share().begin_epoch(2, 0).code == StatusCode::end);
   REQUIRE(asked.size() == 2);
   CHECK(asked[0] >= 500'000);
   CHECK(asked[0] < 600'000);

@@ -42,7 +42,7 @@ STANDS_ON = {
     "ranks": ["loaders", "transport"],
     "doctor": ["loaders"],
     "attach": ["core"],
-    "client": ["share"],
+    "client": ["share", "ranks"],
     "profile": ["trainer", "share", "ranks", "doctor", "attach"],
     "validate": ["profile", "models"],
     "cli": ["profile", "validate", "models", "report", "gate", "cuda"],

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/host/host.hpp"
 #include "base/text/text.hpp"
 #include "cli/process/data_files.hpp"
-#include "core/depths.hpp"
 #include "option_table.hpp"
 #include "share/load_plan.hpp"
 
@@ -19,11 +17,9 @@ namespace {
 
 constexpr std::string_view emulated_network = "emulated:";
 constexpr std::uint64_t files_of_a_profile = 32;  ///< the cache's memory, the dataset's shards, what it writes
-constexpr std::uint32_t most_places = 1024;
 constexpr std::uint32_t most_io_threads = 2;
 constexpr double min_peer_timeout = 0.1;
 constexpr double max_peer_timeout = 600;
-constexpr Bytes most_asked_bytes = UINT32_MAX - 1;  ///< larger samples are read from storage
 
 std::optional<std::uint32_t> number(const TypedOptions& typed, const char* option, std::int64_t least) {
   std::optional<std::uint32_t> value;
@@ -41,12 +37,6 @@ double parse_peer_timeout(const std::string& word) {
     throw UsageError(fmt::format("found \"{}\", expected a time from {} to {}", printable(word), format_seconds(min_peer_timeout),
                                  format_seconds(max_peer_timeout)));
   return seconds;
-}
-
-std::string terms_text(const std::vector<AgreedValue>& values) {
-  std::string text;
-  for (const AgreedValue& value : values) text += value.name + "=" + value.value + "\n";
-  return text;
 }
 
 /// Raises the limit of this process as far as it may. Throws UsageError where that is too low for so many ranks, before any of them is kept waiting.
@@ -74,11 +64,6 @@ class MetRank final : public LaunchedRank {
   std::unique_ptr<MpiModule> m_mpi;
   RankTeam m_team;
 };
-
-/// "127.0.0.1:40123", "[::1]:40123": what ranks say to one another does not leave this machine.
-bool all_on_loopback(const std::vector<std::string>& addresses) {
-  return std::ranges::all_of(addresses, [](const std::string& address) { return address.starts_with("127.") || address.starts_with("[::1]:"); });
-}
 
 }  // namespace
 
@@ -131,11 +116,7 @@ std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, c
     return mpi->meet(meeting, m_launch, environment);
   };
   const Roster roster = meet_all();
-  facts.key = roster.key;
-  facts.terms = terms_text(agreed);
-  facts.frame_check = key_file.empty() && all_on_loopback(roster.addresses) ? FrameCheck::checksum : FrameCheck::tag;
-  facts.places = static_cast<std::uint32_t>(std::min<std::size_t>(fetch_places(settings), most_places));
-  facts.largest_sample = std::min<Bytes>(largest_sample(*inputs.index), most_asked_bytes);
+  complete_facts(facts, roster, agreed, !key_file.empty(), settings, *inputs.index);
   auto ranks = join_ranks(std::move(listener), facts, roster.addresses, timing, stop);
   return std::make_unique<MetRank>(std::move(mpi), std::move(ranks));
 }

@@ -35,6 +35,11 @@ class ElasticCollective : public Collective {
   virtual Status agree(AliveRanks& alive, Deadline deadline) = 0;
   /// Why the others go on without this rank, in words without a full stop; empty: they do not, or it is not known. Threads: any.
   [[nodiscard]] virtual std::string given_up() const { return {}; }
+  /// Calls that wait, and later ones until restart(), end soon with cancelled. Threads: any.
+  virtual void stop() {}
+  /// What the ranks were agreeing on is given up, by all of them and as often by each: ranks that were stopped may differ by an agreement. A rank
+  /// that still waits for an agreement from before gets cancelled. Threads: while no call is running.
+  virtual void restart() {}
 };
 
 /// All that are alive agree on who they are by `agree`, tell one another something by `tell` (of the ranks in `alive`), and agree that all have heard
@@ -68,9 +73,10 @@ class SingleRank final : public Collective {
 class RankShare {
  public:
   virtual ~RankShare() = default;
-  /// Called before the first batch of each epoch, once everything of the epoch before has settled in this rank. May wait for the other ranks. end: no
-  /// epoch follows. Else not ok: the run is over for this rank (failure in words: failure()).
-  virtual Status begin_epoch(std::uint64_t epoch) = 0;
+  /// Called before the first batch of each epoch, once everything of the epoch before has settled in this rank. May wait for the other ranks.
+  /// `position`: samples of the epoch that lie before that batch. end: no epoch follows. Else not ok: the run is over for this rank (failure in
+  /// words: failure()).
+  virtual Status begin_epoch(std::uint64_t epoch, std::uint64_t position) = 0;
   /// How many ranks take part in this epoch: a global mini-batch is so many times a rank's.
   [[nodiscard]] virtual std::uint32_t ranks() const = 0;
   /// This rank's part of the epoch's next global mini-batch; may be empty in the last one. Valid until the next call.

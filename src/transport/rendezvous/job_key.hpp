@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 
 namespace dsanalyze {
 
@@ -26,6 +28,9 @@ class SecretKey {
 
 /// A new one, from the system's source of randomness. Threads: any.
 SecretKey make_key();
+
+/// nullopt when it is not exactly 64 hexadecimal digits. Threads: any.
+std::optional<SecretKey> key_from_hex(std::string_view hex);
 
 /// The key in a file: its 32 bytes as they are, or 64 hexadecimal digits and at most one end of line. The file must be a regular one, belong to this
 /// user or to root, and give its group and others no access; all that is asked of the open file, whatever its name leads to by then. Throws

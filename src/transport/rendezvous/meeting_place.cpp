@@ -89,6 +89,13 @@ bool is_host_and_port(std::string_view place) {
          whole_number(place.substr(colon + 1), 65535).value_or(0) > 0;
 }
 
+bool has_wrong_port(std::string_view place) {
+  const std::size_t colon = place.rfind(':');
+  const std::string_view port = colon == std::string_view::npos ? "" : place.substr(colon + 1);
+  return colon != std::string_view::npos && colon > 0 && place.find('/') == std::string_view::npos && !port.empty() &&
+         port.find_first_not_of("0123456789") == std::string_view::npos && !is_host_and_port(place);
+}
+
 std::vector<SocketAddress> resolve_place(std::string_view place, Keyed keyed) {
   const std::size_t colon = place.rfind(':');
   std::string host(place.substr(0, colon));

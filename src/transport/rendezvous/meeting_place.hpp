@@ -30,6 +30,9 @@ struct SocketAddress {
 /// Whether `place` is HOST:PORT; else it is a file.
 bool is_host_and_port(std::string_view place);
 
+/// Whether `place` looks like HOST:PORT, with a port that there is not (0, 70000).
+bool has_wrong_port(std::string_view place);
+
 /// All addresses of HOST:PORT. Throws UsageError: no such host; without a key, one that is not loopback.
 std::vector<SocketAddress> resolve_place(std::string_view place, Keyed keyed);
 

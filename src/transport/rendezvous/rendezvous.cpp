@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/text/text.hpp"
 #include "file_rendezvous.hpp"
 #include "introduction.hpp"
 #include "meeting_place.hpp"
@@ -15,6 +16,9 @@ namespace dsanalyze {
 Roster meet(std::string_view place, const Meeting& meeting, Timing timing, const std::stop_token& stop) {
   ready_sodium();
   if (place.empty() || place.find('\0') != std::string_view::npos) throw UsageError("--rendezvous needs a file or HOST:PORT");
+  if (has_wrong_port(place))
+    throw UsageError(
+        fmt::format("--rendezvous {}: a port is a number from 1 to 65535; a file with such a name is ./{}", printable(place), printable(place)));
   const bool zero = meeting.rank == 0;
   if (is_host_and_port(place)) {
     return zero ? meet_at_port_as_rank_zero(place, meeting, timing, stop) : meet_at_port_as_member(place, meeting, timing, stop);

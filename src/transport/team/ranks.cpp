@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "base/error.hpp"
 #include "job.hpp"
@@ -32,14 +34,7 @@ class JoinedRanks final : public Ranks {
     for (std::uint32_t i = 0; i < facts.io_threads; ++i) m_loops.push_back(std::make_unique<Loop>(m_job));
   }
 
-  ~JoinedRanks() override {
-    m_job.held.set(nullptr);
-    const Deadline deadline = m_job.members.after(m_job.facts.peer_deadline_seconds);
-    for (const auto& loop : m_loops) loop->finish(deadline);
-    for (const auto& loop : m_loops) loop->join();
-    // Until then a connection that breaks can be opened again, for the last words over it.
-    if (m_door) m_door->close();
-  }
+  ~JoinedRanks() override { finish(m_job.members.after(m_job.facts.peer_deadline_seconds)); }
 
   JoinedRanks(const JoinedRanks&) = delete;
   JoinedRanks& operator=(const JoinedRanks&) = delete;
@@ -76,6 +71,12 @@ class JoinedRanks final : public Ranks {
   }
 
   Agreement agree_alive(std::uint64_t epoch, Deadline deadline) override { return m_rounds.agree(epoch, deadline); }
+  void stop_rounds() override { m_rounds.stop(); }
+  void restart_rounds() override { m_rounds.restart(); }
+  void leave(Deadline deadline) override {
+    finish(deadline);
+    bury(m_job.members.own(), Death::left);
+  }
 
   [[nodiscard]] std::vector<std::uint32_t> alive() const override {
     std::vector<std::uint32_t> ranks;
@@ -107,6 +108,16 @@ class JoinedRanks final : public Ranks {
   }
 
  private:
+  void finish(Deadline deadline) {
+    const std::scoped_lock lock(m_finishing);
+    if (std::exchange(m_is_finished, true)) return;
+    m_job.held.set(nullptr);
+    for (const auto& loop : m_loops) loop->finish(deadline);
+    for (const auto& loop : m_loops) loop->join();
+    // Until then a connection that breaks can be opened again, for the last words over it.
+    if (m_door) m_door->close();
+  }
+
   Door::Calls calls_of_door() {
     return {.admit =
                 [this](const Door::Claim& claim) {
@@ -193,6 +204,8 @@ class JoinedRanks final : public Ranks {
   TrainingRounds m_training;
   Requests m_requests;
   std::unique_ptr<Door> m_door;
+  std::mutex m_finishing;
+  bool m_is_finished = false;  ///< guarded by m_finishing
 };
 
 }  // namespace

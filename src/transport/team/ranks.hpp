@@ -98,9 +98,14 @@ struct RankCounters {
   [[nodiscard]] std::uint64_t strangers() const;
 };
 
+/// Agreements are numbered in blocks. Who comes to one of a later block gives up those of the blocks before, which end for the others with cancelled:
+/// ranks that are stopped in the middle of an agreement, which some have finished by then, go on together in the next block.
+constexpr unsigned agreement_block_bits = 16;
+constexpr std::uint64_t first_of_next_block(std::uint64_t agreement) { return ((agreement >> agreement_block_bits) + 1) << agreement_block_bits; }
+
 /// On whom all that are left agree.
 struct Agreement {
-  Status status;                     ///< timeout; io: this rank does not go on (Ranks::given_up() says why)
+  Status status;                     ///< timeout; cancelled; io: this rank does not go on (Ranks::given_up() says why)
   std::vector<std::uint32_t> ranks;  ///< when status is ok, in order, this one among them
 };
 
@@ -136,6 +141,12 @@ class Ranks {
   /// The ranks that are left agree who they are, whatever deaths each has seen: all that return ok return the same. Every rank calls it with the
   /// same epochs, each larger than the one before. Ranks that are not in the agreement are dead to all in it.
   virtual Agreement agree_alive(std::uint64_t epoch, Deadline deadline) = 0;
+  /// Every agreement and round of collective() that is running, and later ones until restart_rounds(), end soon with cancelled. Threads: any.
+  virtual void stop_rounds() = 0;
+  virtual void restart_rounds() = 0;
+  /// Tells the others that this rank leaves, within the deadline, and serves them no more: for them it is lost, and for this rank all others are.
+  /// Threads: any, while no request is in flight.
+  virtual void leave(Deadline deadline) = 0;
   /// Why this rank does not go on, in words without a full stop ("the other ranks went on without this one: it did not answer for 1 s"); empty: it
   /// does, as far as it knows. Threads: any.
   [[nodiscard]] virtual std::string given_up() const = 0;

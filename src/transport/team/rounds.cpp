@@ -10,8 +10,6 @@ namespace {
 
 constexpr unsigned round_bits = 32;
 
-Status to_its_end() { return {}; }
-
 }  // namespace
 
 Rounds::Rounds(Job& job, Say say)
@@ -46,16 +44,29 @@ void Rounds::tell_all(FrameKind kind, std::uint64_t number, const RankMask& mask
   }
 }
 
+Exchange::Ending Rounds::ending() const {
+  return [this] { return m_is_stopped ? Status{StatusCode::cancelled, 0} : Status{}; };
+}
+
+bool Rounds::is_given_up(std::uint64_t epoch) {
+  const std::scoped_lock lock(m_mutex);
+  for (std::uint32_t rank = 0; rank < m_members->world(); ++rank) {
+    if (rank == m_members->own() || !m_members->alive(rank)) continue;
+    if (std::ranges::any_of(m_masks[rank], [epoch](const auto& said) { return said.second.first >= first_of_next_block(epoch); })) return true;
+  }
+  return false;
+}
+
 bool Rounds::went_on(std::uint32_t rank) {
   const std::scoped_lock lock(m_mutex);
   return std::ranges::any_of(m_masks[rank], [this](const auto& said) { return !m_settled || said.second.first > *m_settled; });
 }
 
 Status Rounds::gather(std::span<const std::byte> mine, std::span<std::byte> all, Deadline deadline) {
-  return m_exchange.gather(m_next++, m_taking_part, mine, all, to_its_end, deadline);
+  return m_exchange.gather(m_next++, m_taking_part, mine, all, ending(), deadline);
 }
 
-Status Rounds::sum(std::span<double> values, Deadline deadline) { return m_exchange.sum(m_next++, m_taking_part, values, to_its_end, deadline); }
+Status Rounds::sum(std::span<double> values, Deadline deadline) { return m_exchange.sum(m_next++, m_taking_part, values, ending(), deadline); }
 
 std::optional<RankMask> Rounds::outcome_of_another(std::uint64_t epoch, const RankMask& mask) {
   const std::scoped_lock lock(m_mutex);
@@ -145,6 +156,7 @@ Agreement Rounds::agree(std::uint64_t epoch, Deadline deadline) {
       m_told = {epoch, mask};
     }
     if (is_same && !waits_for_ends(epoch, mask)) return settle(epoch, mask);
+    if (m_is_stopped || is_given_up(epoch)) return {{StatusCode::cancelled, 0}, {}};
     if (!m_members->wait(seen, deadline)) return {{StatusCode::timeout, 0}, {}};
   }
 }

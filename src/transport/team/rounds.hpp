@@ -81,6 +81,12 @@ class Rounds final : public Collective {
   Status sum(std::span<double> values, Deadline deadline) override;
   Status gather(std::span<const std::byte> mine, std::span<std::byte> all, Deadline deadline) override;
   Agreement agree(std::uint64_t epoch, Deadline deadline);
+  /// As Ranks::stop_rounds().
+  void stop() {
+    m_is_stopped = true;
+    m_members->tell();
+  }
+  void restart() { m_is_stopped = false; }
 
   /// Threads: any. False when it makes no sense.
   bool hear(std::uint32_t rank, const FrameHead& head, std::vector<std::byte> bytes);
@@ -95,6 +101,9 @@ class Rounds final : public Collective {
   Agreement settle(std::uint64_t epoch, const RankMask& mask);
   /// Whether a rank has come to a later agreement than the last one here: what it has not said of these rounds it will not say.
   [[nodiscard]] bool went_on(std::uint32_t rank);
+  /// Whether a rank that is alive has given up the block of this agreement.
+  [[nodiscard]] bool is_given_up(std::uint64_t epoch);
+  [[nodiscard]] Exchange::Ending ending() const;
 
   Members* m_members;
   Job* m_job;
@@ -105,6 +114,7 @@ class Rounds final : public Collective {
   /// Of the running agreement, with its epoch. Kept from call to call: who was excluded once is not taken back, for others may have gone by that.
   std::optional<std::pair<std::uint64_t, RankMask>> m_mask;
   std::optional<std::pair<std::uint64_t, RankMask>> m_told;  ///< the last mask, with its epoch
+  std::atomic<bool> m_is_stopped{false};
   std::mutex m_mutex;
   std::optional<std::uint64_t> m_settled;  ///< guarded by m_mutex: the last agreement's epoch
   /// Guarded by m_mutex; one a rank: the last masks of kinds mask and decided, with their epochs.

@@ -22,9 +22,6 @@ std::string proof_hex(const JobKey& key, std::string_view text);
 /// Compares in constant time.
 bool same_secret(std::string_view a, std::string_view b);
 
-/// nullopt when it is not exactly 64 digits.
-std::optional<SecretKey> key_from_hex(std::string_view hex);
-
 void wipe(std::span<std::byte> bytes);
 
 /// Wipes them when it goes, however that comes.

@@ -13,13 +13,13 @@ import tempfile
 import time
 
 examples = pathlib.Path(__file__).resolve().parents[3] / 'examples'
-needs = {'imagefolder.py': 'torchvision', 'imagefolder_dsanalyze.py': 'torchvision', 'ddp.py': 'torchvision', 'resume.py': 'torchvision', 'lightning_trainer.py': 'lightning',
+needs = {'imagefolder.py': 'torchvision', 'imagefolder_dsanalyze.py': 'torchvision', 'ddp.py': 'torchvision', 'two_servers.py': 'torchvision', 'resume.py': 'torchvision', 'lightning_trainer.py': 'lightning',
          'hf_trainer.py': 'transformers', 'ray_tune.py': 'ray'}
 
 
 def command_of(name, arguments, folder):
     words = [arguments.python]
-    if name == 'ddp.py':
+    if name in ('ddp.py', 'two_servers.py'):
         words += ['-m', 'torch.distributed.run', '--nproc-per-node', '2']
     words += [examples / name, arguments.photos.resolve()]
     return [*words, *([pathlib.Path(folder) / 'checkpoint'] if name == 'resume.py' else []), '1']

@@ -105,7 +105,7 @@ class Job {
     start.samples = m_index->size();
     Sampler sampler(start, lost_test_batch);
     for (; begun < lost_test_epochs; ++begun) {
-      seen.end = share.begin_epoch(begun);
+      seen.end = share.begin_epoch(begun, 0);
       if (!seen.end.ok()) break;
       sampler.set_batch_size(lost_test_batch * share.ranks());
       train(share, sampler, *cache, seen.epochs.emplace_back());
