@@ -156,7 +156,8 @@ class Loader:
         self._loan = _Loan(self._source)
         # A batch of a group lies in memory that cannot be written to, which a tensor does not say of itself.
         self._lends = not self._makers.copies and (copy is False or (copy is None and not self._shared))
-        self._most_lent = min(lent_at_once, max(terms.held - 1, 0)) if self._shared else lent_at_once
+        # A loop holds its last batch while it takes the next one.
+        self._most_lent = 0 if terms.held < lent_at_once else lent_at_once
         self._at = (terms.first_epoch, 0)  # Epoch and number of the batch that the source gives next.
         self._start = self._at  # Where the next pass begins; None: behind the epoch that a pass was left in.
         self._waiting = sized(_library.Batch)  # What was taken, if its token is not 0, and not given yet: an interrupt may come in between.

@@ -15,11 +15,16 @@ script = '''
 import json, os, sys
 import dsanalyze
 loader = dsanalyze.Loader(sys.argv[1], 8, with_ids=True, **json.loads(sys.argv[2]))
-said = {'length': len(loader), 'classes': loader.classes, 'passes': []}
+said = {'length': len(loader), 'classes': loader.classes, 'passes': [], 'in_place': []}
+def is_shared(address):
+    for line in open('/proc/self/maps'):
+        begin, end = (int(word, 16) for word in line.split()[0].split('-'))
+        if begin <= address < end: return line.split()[1][3] == 's'
 for number in range(4):
     ids = []
     for at, (images, labels, of_batch) in enumerate(loader):
         ids += of_batch.tolist()
+        said['in_place'].append(is_shared(images.data_ptr()))
         assert tuple(images.shape[1:]) == (3, 224, 224), images.shape
         if number == 1 and at == 2: break
     images = None  # One that is read in place holds up those that follow.
@@ -48,7 +53,7 @@ class Shared(unittest.TestCase):
         return run, [json.loads(path.read_text()) for path in sorted(self.folder.glob('said?'))]
 
     def test_jobs_have_the_same_batches_epoch_after_epoch(self):
-        for options, words in (({}, ()), ({'copy': False}, ('--held', '4'))):
+        for options, words in (({}, ()), ({'copy': False}, ()), ({'copy': False}, ('--held', '1')), ({'copy': False}, ('--held', '4'))):
             run, said = self.shared(options, *words)
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertEqual(len(said), 2)
@@ -58,6 +63,7 @@ class Shared(unittest.TestCase):
                 self.assertEqual([len(ids) for ids in job['passes']], [44, 24, 44, 0])
                 self.assertEqual(sorted(job['passes'][2]), list(range(44)))
                 self.assertIn('dsanalyze share', job['state'])
+                self.assertEqual(set(job['in_place']), {'copy' in options and '1' not in words})
                 self.assertIn('next epoch of the group', job['set_epoch'])
             self.assertEqual(said[0]['passes'], said[1]['passes'])
             self.assertIn('this pass has no batches', run.stderr)

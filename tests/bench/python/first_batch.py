@@ -37,6 +37,8 @@ def made(folder, files, classes):
 
 def ours(folder, index=None):
     import dsanalyze
+    import torch
+    assert torch.get_num_threads()  # Imported before, as for the others.
     begin = time.perf_counter()
     with dsanalyze.Loader(folder, batch_size, prep=dsanalyze.RandomResizedCrop(224), index=index) as loader:
         images, labels = next(iter(loader))

@@ -3,7 +3,7 @@
 usage: partition.py FOLDER [--ranks 8] [--epochs 3] [--batch-size 32]
 
 FOLDER is a dataset that fits into memory twice. Prints a table: resident memory of all ranks together (PSS: a page that n processes share counts 1/n in each), less that of as
-many ranks without a cache, which is what the caches take; bytes that storage gave in all epochs; and the samples/s of all ranks in the last epoch.
+many ranks without a cache, which is what the caches take; bytes that storage gave in all epochs; and the samples/s of all ranks, over all epochs.
 """
 import argparse
 import json
@@ -22,17 +22,17 @@ def rank_main(given):
     options = {'partition': given['partition'], 'rendezvous': given['rendezvous']} if given['partition'] else {}
     loader = dsanalyze.Loader(given['folder'], given['batch_size'], cache_size=given['cache_size'], prep=dsanalyze.RandomResizedCrop(224), dtype='uint8', output='numpy',
                               workers=max(workers_of_all // given['ranks'], 1), **options)
-    rates = []
+    samples, begin = 0, None
     for _ in range(given['epochs']):
-        begin, samples = time.perf_counter(), 0
         for _, labels in loader:
             samples += len(labels)
-        rates.append(samples / (time.perf_counter() - begin))
+            begin = begin or time.monotonic()
+    end = time.monotonic()
     report = loader.report()
     print('loaded', flush=True)
     sys.stdin.readline()
     from_others = report['ranks']['bytes_from_others'] if report['ranks'] else 0
-    print(json.dumps({'rate': rates[-1], 'read': report['bytes_read'] - from_others, 'from_others': from_others, 'bytes': report['bytes']}), flush=True)
+    print(json.dumps({'samples': samples, 'begin': begin, 'end': end, 'read': report['bytes_read'] - from_others, 'from_others': from_others, 'bytes': report['bytes']}), flush=True)
     loader.close()
 
 
@@ -81,8 +81,9 @@ def main():
     for name, count, size, partition in rows:
         memory, told = measured(arguments.folder, count, size, partition, arguments)
         whole, taken = told[0]['bytes'], memory - without[count]
+        rate = sum(each['samples'] for each in told) / (max(each['end'] for each in told) - min(each['begin'] for each in told))
         print(f'| {name} | {taken / 1e6:.0f} | {taken / whole:.2f} | {sum(each["read"] for each in told) / whole:.2f} | '
-              f'{sum(each["from_others"] for each in told) / whole:.2f} | {sum(each["rate"] for each in told):,.0f} |', flush=True)
+              f'{sum(each["from_others"] for each in told) / whole:.2f} | {rate:,.0f} |', flush=True)
 
 
 if __name__ == '__main__':
