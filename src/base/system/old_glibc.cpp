@@ -44,6 +44,7 @@ FORWARD(pthread_join);
 FORWARD(pthread_key_create);
 FORWARD(pthread_key_delete);
 FORWARD(pthread_kill);
+FORWARD(pthread_mutex_trylock);
 FORWARD(pthread_once);
 FORWARD(pthread_rwlock_destroy);
 FORWARD(pthread_rwlock_init);
