@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -198,4 +201,54 @@ TEST_CASE("a call that waits ends when the loader is closed, and a child of fork
   }
   other.join();
   CHECK((last == DSA_END || last == DSA_INVALID));
+}
+
+TEST_CASE("two ranks hold a dataset together, go on elsewhere together while each holds a batch, and one that closes is lost to the other") {
+  const Rows data;
+  const std::string meeting = (data.path().parent_path() / "meeting").string();
+  std::array<dsa_loader*, 2> ranks{};
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const std::string options =
+        R"({"settings": {"dataset": ")" + data.path().string() +
+        R"(", "batch_size": 4, "workers": 1, "seed": 5, "cache": "minio", "partition": "partitioned"}, "cache_size": "60%", "held": 3, )" +
+        R"("rendezvous": ")" + meeting + R"(", "world": 2, "rank": )" + std::to_string(rank) + "}";
+    ranks[rank] = opened(options);
+  }
+  // What a rank takes in a thread of its own; checks of doctest's are for the thread that runs the test.
+  const auto both = [&](const std::function<void(dsa_loader*, std::vector<int>&)>& body) {
+    std::array<std::vector<int>, 2> ids;
+    std::thread other([&] { body(ranks[1], ids[1]); });
+    body(ranks[0], ids[0]);
+    other.join();
+    std::vector<int> all = ids[0];
+    all.insert(all.end(), ids[1].begin(), ids[1].end());
+    std::ranges::sort(all);
+    return all;
+  };
+  const auto epoch = [](dsa_loader* loader, std::vector<int>& ids) {
+    dsa_batch batch = DSA_BATCH_INIT;
+    while (batch.last_of_epoch == 0 && dsa_loader_next(loader, &batch, wait_ms) == DSA_OK) {
+      ids.insert(ids.end(), batch.ids, batch.ids + batch.count);
+      dsa_loader_release(loader, batch.token);
+    }
+  };
+  std::vector<int> every(rows);
+  std::iota(every.begin(), every.end(), 0);
+  for (dsa_loader* const loader : ranks) REQUIRE(dsa_loader_ready(loader, wait_ms) == DSA_OK);
+  for (int i = 0; i < 2; ++i) CHECK(both(epoch) == every);
+  std::array<dsa_batch, 2> held{dsa_batch(DSA_BATCH_INIT), dsa_batch(DSA_BATCH_INIT)};
+  both([&](dsa_loader* loader, std::vector<int>&) { dsa_loader_next(loader, &held[loader == ranks[0] ? 0 : 1], wait_ms); });
+  for (dsa_loader* const loader : ranks) REQUIRE(dsa_loader_seek(loader, state_of(loader, 7, 0).c_str()) == DSA_OK);
+  CHECK(both(epoch) == every);
+  for (std::size_t rank = 0; rank < 2; ++rank) CHECK(dsa_loader_release(ranks[rank], held[rank].token) == DSA_OK);
+  CHECK(both(epoch) == every);
+
+  both([&](dsa_loader* loader, std::vector<int>&) { dsa_loader_next(loader, &held[loader == ranks[0] ? 0 : 1], wait_ms); });
+  CHECK(dsa_loader_close(ranks[0]) == DSA_OK);
+  dsa_status last = DSA_OK;
+  for (dsa_batch batch = held[1]; last == DSA_OK; last = dsa_loader_next(ranks[1], &batch, wait_ms)) dsa_loader_release(ranks[1], batch.token);
+  CHECK(last == DSA_FAILED);
+  CHECK(std::string(dsa_last_error()).find("rank 0 of 2 was lost") != std::string::npos);
+  CHECK(dsa_loader_release(ranks[0], held[0].token) == DSA_OK);
+  CHECK(dsa_loader_close(ranks[1]) == DSA_OK);
 }
