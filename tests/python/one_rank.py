@@ -31,7 +31,7 @@ try:
                 break
             if step.get('close') == at:
                 loader.close()
-                time.sleep(20)
+                time.sleep(60)
             time.sleep(step.get('pause', 0))
         epochs.append({'ids': ids, 'sizes': sizes})
     print(json.dumps({'epochs': epochs, 'report': loader.report(), 'state': loader.state_dict()}))

@@ -150,7 +150,7 @@ class Ranks(unittest.TestCase):
 
     def test_a_rank_that_is_closed_while_a_batch_is_held_has_left(self):
         ranks = self.start(2, {}, lambda rank: {'passes': [{'close': 2}] if rank == 0 else [{}] * 3})
-        out, err = ranks[1].communicate(timeout=15)
+        out, err = ranks[1].communicate(timeout=45)
         self.assertIn('rank 0 of 2 was lost', json.loads(out)['error'], err)
 
     def test_a_rank_that_cannot_make_its_loader_tells_the_process_group(self):
