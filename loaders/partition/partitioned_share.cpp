@@ -79,8 +79,7 @@ struct PartitionedShare::State {
       const std::scoped_lock lock(mutex);
       reason = fmt::format(
           "rank {} begins epoch {} behind {} samples, and rank {} epoch {} behind {}: all ranks set the same epoch, load states of one moment, and "
-          "leave a pass "
-          "after as many batches",
+          "leave a pass after as many batches",
           self, beginning.epoch, beginning.position, rank, report.epoch, report.position);
       return {StatusCode::io, 0};
     }

@@ -79,7 +79,7 @@ class ProcessGroup:
         on_one_machine = all(machine == machines[0] for machine in machines)
         if rank == 0:
             try:
-                host = '127.0.0.1' if on_one_machine else listen or _reached_from(_address_of_rank_0())
+                host = '127.0.0.1' if on_one_machine else listen if _is_address(listen) else _reached_from(_address_of_rank_0())
                 self._tell('offer', {'host': host, 'port': _free_port(host), 'key': secrets.token_hex(32)})
             except (OSError, ValueError) as error:
                 self._tell('offer', {'error': str(error)})
@@ -103,7 +103,6 @@ class ProcessGroup:
         if 'error' in value:
             raise LoaderError(f'rank {rank} of {self._world} could not make its loader: {value["error"]}')
         return value
-
 
     def _is_there(self, key):
         """Waits for a moment only, so that Ctrl-C comes through. PyTorch 1.13's stores cannot be asked without waiting."""
@@ -144,6 +143,17 @@ def _reached_from(host):
         raise ValueError(f'listen: {host} is this machine\'s loopback address, by which no other machine reaches it; say which address, network or '
                          'interface the other ranks reach')
     return address
+
+
+def _is_address(listen):
+    """Whether it is one, and no network or interface, which the library looks up."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, listen or '')
+            return True
+        except OSError:
+            pass
+    return False
 
 
 def _free_port(host):

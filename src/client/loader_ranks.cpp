@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/text/text.hpp"
 #include "share/load_plan.hpp"
 #include "transport/rendezvous/launch.hpp"
 #include "transport/rendezvous/rendezvous.hpp"
@@ -22,20 +21,10 @@ std::vector<AgreedValue> agreed_values(const LoadInputs& inputs) {
           {"seed", std::to_string(settings.seed)},
           {"shuffle", enum_name(settings.order)},
           {"dtype", enum_name(settings.dtype)},
-          {"prep", prep_text(inputs)},
+          {"prep", agreed_line(prep_text(inputs))},
           {"partition", partition_mode_name(settings.partition)},
           {"samples", std::to_string(inputs.index->size())},
-          {"dataset", inputs.index->facts().digest}};
-}
-
-/// A text of any length as one line that the others can be told.
-std::vector<AgreedValue> short_lines(std::vector<AgreedValue> values) {
-  constexpr std::size_t most_value = 200;
-  for (AgreedValue& value : values) {
-    value.value = printable(value.value);
-    if (value.value.size() > most_value) value.value.resize(most_value);
-  }
-  return values;
+          {"dataset", agreed_line(inputs.index->facts().digest)}};
 }
 
 }  // namespace
@@ -86,7 +75,7 @@ RankFacts LoaderRanks::first_facts() const {
 
 void LoaderRanks::join(const std::stop_token& stop, Listener listener) {
   const RanksWish& wish = m_parts.wish;
-  const std::vector<AgreedValue> agreed = short_lines(agreed_values(m_parts.inputs));
+  const std::vector<AgreedValue> agreed = agreed_values(m_parts.inputs);
   const Meeting meeting{m_parts.rank, m_parts.world, listener.address(), agreed, wish.key, wish.meeting_seconds};
   const Roster roster = meet(wish.rendezvous, meeting, m_parts.timing, stop);
   RankFacts facts = first_facts();

@@ -27,7 +27,8 @@ struct RanksWish {
 };
 
 /// The loader of one rank of several that hold a dataset together: they meet in a thread of this object's own, and from then on each serves the
-/// others from its cache. A rank that is lost ends the epoch's end of all others, as no training goes on without it. Threads: as each function says.
+/// others from its cache. Where a rank is lost, the loaders of all others end after the epoch, as no training goes on without it. Threads: as each
+/// function says.
 class LoaderRanks {
  public:
   struct Parts {

@@ -1,11 +1,13 @@
 #include "rank_team.hpp"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text/text.hpp"
 #include "core/depths.hpp"
 
 namespace dsanalyze {
@@ -109,6 +111,13 @@ std::uint32_t rank_batch(const ProfileSettings& settings) {
 }
 
 }  // namespace
+
+std::string agreed_line(std::string_view text) {
+  constexpr std::size_t most_characters = 160;
+  std::string line = printable(text);
+  if (line.size() <= most_characters) return line;
+  return fmt::format("{}... ({:016x})", line.substr(0, most_characters - 24), XXH3_64bits(text.data(), text.size()));
+}
 
 void complete_facts(RankFacts& facts, const Roster& roster, std::span<const AgreedValue> agreed, bool has_key, const ProfileSettings& settings,
                     const DatasetIndex& index) {

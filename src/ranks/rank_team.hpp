@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
+#include <string_view>
 
 #include "base/clock.hpp"
 #include "core/partition/collective.hpp"
@@ -50,6 +52,10 @@ class RankTeam {
   std::unique_ptr<Ranks> m_ranks;
   std::unique_ptr<Agreeing> m_agreeing;
 };
+
+/// A value that ranks agree on as one line, whatever names of files have in them. Of a long one its beginning and a digest of the whole: all values
+/// together have to fit into an introduction.
+std::string agreed_line(std::string_view text);
 
 /// What ranks that have met take part with: the job's key, what must be alike in all, and room for what these settings ask of one another.
 /// `has_key`: one was given, and not made for this meeting.

@@ -1,7 +1,6 @@
 #include "rank_options.hpp"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <nlohmann/json.hpp>
 
@@ -123,8 +122,6 @@ std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, c
 
 namespace {
 
-constexpr std::size_t most_value = 160;  // characters: all values together have to fit into an introduction
-
 std::string setting_text(const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_array()) {
@@ -154,13 +151,6 @@ std::string option_text(const Option& option, const nlohmann::json& settings) {
   return text.empty() ? "nothing" : text;
 }
 
-/// One line, whatever names of files have in them.
-std::string short_line(std::string_view text) {
-  std::string line = printable(text);
-  if (line.size() <= most_value) return line;
-  return fmt::format("{}... ({:016x})", line.substr(0, most_value - 24), XXH3_64bits(text.data(), text.size()));
-}
-
 std::string sampled_contents_text(const std::optional<ContentSample>& contents) {
   if (!contents) return "nothing";
   if (contents->unreadable == 0) return contents->digest;
@@ -175,12 +165,12 @@ std::vector<AgreedValue> agreed_values(const ProfileInputs& inputs) {
   const std::vector<ActionEntry> profile = actions_of("profile");
   for (const Option* option : profile.front().options) {
     if (option->ranks == AmongRanks::same && !settings_of(*option).empty())
-      values.push_back({std::string(option->names), short_line(option_text(*option, settings))});
+      values.push_back({std::string(option->names), agreed_line(option_text(*option, settings))});
   }
-  values.push_back({"prep", short_line(prep_text(inputs))});
+  values.push_back({"prep", agreed_line(prep_text(inputs))});
   values.push_back({"samples", std::to_string(inputs.index->size())});
-  values.push_back({"index_digest", short_line(inputs.index->facts().digest)});
-  values.push_back({"content_sample_digest", short_line(sampled_contents_text(inputs.contents))});
+  values.push_back({"index_digest", agreed_line(inputs.index->facts().digest)});
+  values.push_back({"content_sample_digest", agreed_line(sampled_contents_text(inputs.contents))});
   return values;
 }
 
