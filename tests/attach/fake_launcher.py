@@ -150,6 +150,8 @@ class Launcher:
         return self._result(process.returncode, output, expect)
 
     def _result(self, status, output, expect):
+        self._server.shutdown(socket.SHUT_RDWR)  # Connections that wait are still accepted, then accept() fails.
+        self._threads[0].join(10)
         self._server.close()
         for thread in self._threads[1:]:
             thread.join(10)

@@ -83,6 +83,7 @@ class Outputs(unittest.TestCase):
     def launch(self, script, mode='phases', plan=None, arguments=()):
         self.launcher = Launcher(plan or Plan(then=run(1000)), mode=mode, journals=mode == 'phases')
         folder = pathlib.Path(self.launcher.folder.name)
+        self.addCleanup(self.launcher.folder.cleanup)
         self.work = folder / 'work'
         for name, data in before.items():
             path = self.work / name
