@@ -150,14 +150,19 @@ class Launcher:
         return self._result(process.returncode, output, expect)
 
     def _result(self, status, output, expect):
-        self._server.shutdown(socket.SHUT_RDWR)  # Connections that wait are still accepted, then accept() fails.
-        self._threads[0].join(10)
-        self._server.close()
-        for thread in self._threads[1:]:
-            thread.join(10)
+        self.close()
         if expect is not None and status != expect:
             raise AssertionError('exit {} instead of {}:\n{}'.format(status, expect, output))
         return output
+
+    def close(self):
+        """Takes no more connections, and reads what was sent before. Called again it does nothing."""
+        if self._server.fileno() != -1:
+            self._server.shutdown(socket.SHUT_RDWR)  # Connections that wait are still accepted, then accept() fails.
+            self._threads[0].join(10)
+            self._server.close()
+        for thread in self._threads[1:]:
+            thread.join(10)
 
     @property
     def first(self):
