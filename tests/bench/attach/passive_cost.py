@@ -1,9 +1,10 @@
 """What `dsanalyze profile --passive -- COMMAND` costs a training: its steps against those of the same script alone, interleaved.
 
-usage: passive_cost.py PROGRAM [--python PYTHON] [--pairs N] [--json FILE]
+usage: passive_cost.py PROGRAM [--python PYTHON] [--pairs N] [--rows LIST] [--json FILE]
 
 own time     microseconds a step of a training whose steps do next to nothing, with and without the program, median of the differences of N pairs.
 comparison   the same in percent of a step of 2, 20 and 200 ms, with a 95 % interval of the median of N pairs (order statistics).
+             --rows leaves rows out: 2:0,2:2 are steps of 2 ms without workers and with two.
 losses       whether a training with dropout, shuffling and workers has the same losses bit by bit, in every pair.
 
 PYTHON is one that has torch (default: /usr/bin/python3). Let nothing else run.
@@ -54,18 +55,24 @@ def median_interval(values):
     return statistics.median(values), values[low], values[-1 - low]
 
 
+# Steps of a run by their milliseconds: some seconds each.
+STEPS = {0: 20000, 2: 2500, 20: 300, 200: 40}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("program")
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--rows", default="0:0,2:0,2:2,20:2,200:2", help="milliseconds of a step:workers, ...")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as name:
         script = pathlib.Path(name, "train.py")
         script.write_text(SCRIPT)
-        for sleep, steps, workers in ((0, 20000, 0), (0.002, 2500, 0), (0.002, 2500, 2), (0.02, 300, 2), (0.2, 40, 2)):
+        for milliseconds, workers in (map(int, row.split(":")) for row in arguments.rows.split(",")):
+            sleep, steps = milliseconds / 1000, STEPS[milliseconds]
             alone = [arguments.python, str(script), str(sleep), str(steps), str(workers)]
             passive = [arguments.program, "profile", "--quiet", "--passive", "--", *alone]
             differences, shares, equal = [], [], 0
