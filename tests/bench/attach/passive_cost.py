@@ -59,19 +59,27 @@ def median_interval(values):
 STEPS = {0: 20000, 2: 2500, 20: 300, 200: 40}
 
 
+def rows_named(text):
+    """The (milliseconds, workers) of each row."""
+    rows = [tuple(map(int, row.split(":"))) for row in text.split(",")]
+    if any(len(row) != 2 or row[0] not in STEPS or row[1] < 0 for row in rows):
+        raise ValueError(text)
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("program")
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--pairs", type=int, default=15)
-    parser.add_argument("--rows", default="0:0,2:0,2:2,20:2,200:2", help="milliseconds of a step:workers, ...")
+    parser.add_argument("--rows", type=rows_named, default="0:0,2:0,2:2,20:2,200:2", help=f"MILLISECONDS:WORKERS, ...; a step has one of {list(STEPS)} ms")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as name:
         script = pathlib.Path(name, "train.py")
         script.write_text(SCRIPT)
-        for milliseconds, workers in (map(int, row.split(":")) for row in arguments.rows.split(",")):
+        for milliseconds, workers in arguments.rows:
             sleep, steps = milliseconds / 1000, STEPS[milliseconds]
             alone = [arguments.python, str(script), str(sleep), str(steps), str(workers)]
             passive = [arguments.program, "profile", "--quiet", "--passive", "--", *alone]
