@@ -7,6 +7,9 @@ import time
 import dsanalyze
 
 given = json.loads(sys.argv[1])
+if 'machine' in given:
+    import dsanalyze._ranks
+    dsanalyze._ranks._machine = lambda: given['machine']
 if given.get('torch'):
     import torch
     torch.distributed.init_process_group('gloo')

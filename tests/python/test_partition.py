@@ -24,6 +24,14 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def address_of_network():
+    """An interface, its IPv4 address and the bits of its network; nothing for each without one."""
+    for line in subprocess.run(['ip', '-4', '-o', 'addr', 'show', 'scope', 'global', 'up'], capture_output=True, text=True, check=True).stdout.splitlines():
+        _, interface, _, address, *_ = line.split()
+        return interface.split('@')[0], *address.split('/')
+    return None, None, None
+
+
 class Ranks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -178,6 +186,26 @@ class Ranks(unittest.TestCase):
         self.assertEqual(self.ids(told, 0), list(range(samples)))
         told = self.told(2, {'torch': True, 'passes': [{}, {}]}, environment={'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': str(free_port())})
         self.assertEqual(self.ids(told, 1), list(range(samples)))
+
+    def told_apart(self, listen, address):
+        """What two ranks print that take each other for one of another machine. They meet through PyTorch's process group."""
+        return self.told(2, {'torch': True, 'options': {'listen': listen}}, lambda rank: {'machine': f'machine {rank}'},
+                         {'MASTER_ADDR': address, 'MASTER_PORT': str(free_port())})
+
+    def test_ranks_of_several_machines_meet_where_listen_says(self):
+        interface, address, bits = address_of_network()
+        if address is None:
+            self.skipTest('this machine has no address but loopback')
+        for listen in (None, address, f'{address}/{bits}', interface):
+            with self.subTest(listen=listen):
+                self.assertEqual(self.ids(self.told_apart(listen, address), 0), list(range(samples)))
+
+    def test_addresses_that_no_other_machine_reaches_are_refused(self):
+        for listen in ('0.0.0.0', 'lo'):
+            with self.subTest(listen=listen):
+                for rank in self.told_apart(listen, '127.0.0.1'):
+                    self.assertEqual(rank['epochs'], [])
+                    self.assertIn('other', rank['error'])
 
     def test_ctrl_c_ends_a_meeting_that_lacks_a_rank(self):
         (run,) = self.start(1, {'options': {'rank': 0, 'world_size': 2}})
