@@ -99,4 +99,14 @@ TEST_CASE("a rank that waits for another to tell the result can be interrupted, 
   teams[1].reset();
 }
 
+TEST_CASE("a value that ranks agree on is one line, and a long one differs wherever the whole does") {
+  CHECK(agreed_line("crop 224") == "crop 224");
+  CHECK(agreed_line("a\nb").find('\n') == std::string::npos);
+  const std::string long_text(5000, 'x');
+  CHECK(agreed_line(long_text).size() < 200);
+  CHECK(agreed_line(long_text) == agreed_line(long_text));
+  CHECK(agreed_line(long_text + "1") != agreed_line(long_text + "2"));
+  CHECK(agreed_line("1" + long_text) != agreed_line("2" + long_text));
+}
+
 }  // namespace dsanalyze
