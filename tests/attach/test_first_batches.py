@@ -195,6 +195,34 @@ for epoch in range(6):
         self.assertGreater(len(starts), 2)
         self.assertLess(min(starts), 400e6)
 
+    def test_a_thread_that_asks_while_its_loader_is_being_introduced_waits_with_its_first_checkpoint(self):
+        _, connection = self.launch('''
+engine = sys.modules['_dsanalyze_attach.hook'].hook.engine
+introduce, asked, introducing = engine._introduce, threading.Semaphore(0), threading.Event()
+
+def introduce_late(record):
+    introducing.set()
+    for _ in range(3):
+        asked.acquire(timeout=20)
+    introduce(record)
+
+engine._introduce = introduce_late
+
+def fetch(batches):
+    for batch in DataLoader(data(), 4):
+        batches.put(batch)
+        introducing.wait(20)
+        asked.release()
+
+batches = queue.Queue()
+threading.Thread(target=fetch, args=(batches,), daemon=True).start()
+for _ in range(40):
+    step(batches.get()[0])
+''', run(5), run(5))
+        order = [message['t'] for message in connection.messages if message['t'] in ('loader', 'at')]
+        self.assertEqual(order[0], 'loader', order)
+        self.assertIn('at', order)
+
 
 if __name__ == '__main__':
     unittest.main()

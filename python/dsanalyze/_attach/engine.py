@@ -193,16 +193,18 @@ class Engine:
 
     def _introduce(self, record):
         """A loader is now known to train, or to be the primary one."""
-        if record.id is None:
+        number = record.id
+        if number is None:
             if not self._loaders:
                 self.tell_rank()
                 self.send(facts.device())
-            record.id = self._loaders
+            number = self._loaders
             self._loaders += 1
             iterator = record.current.iterator() if record.current is not None else None
             if iterator is not None:
                 record.facts['samples'], record.facts['batches'] = record.kind.lengths(iterator, record.facts, self.careful)
-        self.send(dict(record.facts, t='loader', id=record.id, primary=record is self.roles.primary, made_anew=record.made_anew))
+        self.send(dict(record.facts, t='loader', id=number, primary=record is self.roles.primary, made_anew=record.made_anew))
+        record.id = number
         if record.goes_on:
             self.note('stream-goes-on', 'What is watched is its own iterator, and no second pass can be begun beside it: its rate alone was measured on the batches that '
                       'follow, whether they came from memory or from storage.')

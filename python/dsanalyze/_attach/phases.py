@@ -177,7 +177,9 @@ class Phases(Engine):
             if step.iteration.held:
                 step.iteration.resume(step.iterator)
             return
-        epoch = record.training and self.is_current(step.iteration)
+        # Where a thread of its own fetches the batches, the one that trains may be about to introduce their loader.
+        trains = record.training and record.id is not None
+        epoch = trains and self.is_current(step.iteration)
         if epoch and record is self.roles.primary:
             step.iteration.thread = get_ident()
             if self.clock.running and not step.iteration.clocked:
@@ -187,7 +189,7 @@ class Phases(Engine):
         if epoch and record is self.roles.primary and self._may_announce(step.iteration):
             step.role = primary
             self._begin_step(step)
-        elif record.training:
+        elif trains:
             step.role = follower
             if step.iteration.held and not self.modes.replaces(record):
                 step.iteration.resume(step.iterator)
