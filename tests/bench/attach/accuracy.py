@@ -1,11 +1,13 @@
 """How right `dsanalyze profile -- COMMAND` is about a PyTorch training whose rates are known.
 
-usage: accuracy.py PROGRAM [--python PYTHON] [--time-budget SECONDS] [--only ingestion|prep|waits|storage|supply] [--photos FOLDER] [--json FILE]
+usage: accuracy.py PROGRAM [--python PYTHON] [--time-budget SECONDS] [--only ingestion|prep|waits|networks|storage|supply] [--photos FOLDER] [--json FILE]
 
 ingestion   G of steps of a known length (1 to 500 ms; the length is measured by the same loop over a list, interleaved), batches of 1 to 512 samples.
 prep        P of a loader whose samples take known waits, and of one that computes, against an independent drain of the same DataLoader.
 waits       the fraction of a step that waits for data, against what the script itself clocks when it runs alone, for P/G of 0.8, 0.95, 1.05 and 2 and 2 or
             32 batches prefetched by each worker; beside it 1 - P/G (`by_rates`), which leaves out what taking a batch costs the training's own process.
+networks    G and the fraction that waits of trainings that compute on the CPU, torchvision's resnet18 and a perceptron, beside workers that do, too: G against the
+            same loop over a list, waiting against what the script clocks when it runs alone; `shares_cores` is the record's.
 storage     the share of the bytes that the phase full read from storage, of a script that starts cold, with every second of its files in memory, or warm:
             against that share, and all that the processes read against the block layer. Only with --photos: a folder of files, which are read in order.
 
@@ -27,9 +29,11 @@ import tempfile
 import time
 
 SCRIPT = r'''
-import sys, time, torch
+import itertools, sys, time, torch
 from torch.utils.data import DataLoader, Dataset
-mode, step, batch, workers, prefetch, prep, burns, count = sys.argv[1], float(sys.argv[2]), *map(int, sys.argv[3:6]), float(sys.argv[6]), sys.argv[7] == "burn", int(sys.argv[8])
+mode, step, batch, workers, prefetch, prep, burns, count = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]), float(sys.argv[6]), sys.argv[7] == "burn", int(sys.argv[8])
+network, threads = step.split("x") if "x" in step else (None, 1)  # perceptronxTHREADS, resnet18xTHREADS
+step = 0 if network else float(step)
 
 files = sys.argv[9:] and sorted(__import__("glob").glob(sys.argv[9] + "/**/*.jpg", recursive=True))
 
@@ -39,26 +43,35 @@ class Data(Dataset):
         if burns:
             x = torch.rand(64, 64)
             for _ in range(int(prep)): x = x @ x; x = x / x.norm()
-            return x[0], index
+            return torch.full(shape, float(x[0, 0])), index
         if files:
             with open(files[index], "rb") as file: file.read()
         if prep: time.sleep(prep)
-        return torch.zeros(8), index
+        return torch.zeros(shape), index
 
-torch.set_num_threads(1)
+shape = (3, 64, 64) if network == "resnet18" else (1024,) if network else (8,)
+torch.set_num_threads(int(threads))
 loader = DataLoader(Data(), batch_size=batch, num_workers=workers, prefetch_factor=prefetch, worker_init_fn=lambda _: torch.set_num_threads(1))
-weight = torch.nn.Parameter(torch.zeros(8))
-optimizer = torch.optim.SGD([weight], lr=0.1)
+if network == "resnet18":
+    model = __import__("torchvision").models.resnet18()
+elif network:
+    model = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 10))
+else:
+    weight = torch.nn.Parameter(torch.zeros(8))
+    model = lambda x: weight * x
+optimizer = torch.optim.SGD(model.parameters() if network else [weight], lr=1e-6 if network else 0.1)
+
+def train_on(x):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    time.sleep(step)
+    optimizer.step()
 
 def train(batches):
-    for x, y in batches:
-        optimizer.zero_grad()
-        (weight * x[:, :8]).sum().backward()
-        time.sleep(step)
-        optimizer.step()
+    for x, y in batches: train_on(x)
 
 if mode == "list":
-    kept = [next(iter(DataLoader(Data(), batch_size=batch)))] * 200 if not prep else None
+    kept = list(itertools.islice(loader, 16)) * (count // 16)
     train(kept[:20])
     begin = time.perf_counter(); train(kept); print((time.perf_counter() - begin) / len(kept))
 elif mode == "clock":
@@ -68,10 +81,7 @@ elif mode == "clock":
         if number == 60: begin, waited = asked, 0
         x, y = next(it)
         waited += time.perf_counter() - asked
-        optimizer.zero_grad()
-        (weight * x[:, :8]).sum().backward()
-        time.sleep(step)
-        optimizer.step()
+        train_on(x)
     print(waited / (time.perf_counter() - begin))
 elif mode == "drain":
     it = iter(loader)
@@ -96,17 +106,19 @@ class Bench:
     def __init__(self, arguments, folder):
         self.arguments, self.script = arguments, folder / "known.py"
         self.script.write_text(SCRIPT)
+        # Else the C library gives the memory of gradients back after each step, or not, as its heap happens to lie: steps of a perceptron took 8.3 or 10.3 to 11.7 ms.
+        self.environment = dict(os.environ, MALLOC_TRIM_THRESHOLD_=str(1 << 30), MALLOC_MMAP_THRESHOLD_=str(1 << 30))
 
     def command(self, mode, step, batch, workers=2, prefetch=2, prep=0.0, burns=False, count=2000):
         return [self.arguments.python, str(self.script), mode, str(step), str(batch), str(workers), str(prefetch), str(prep), "burn" if burns else "sleep", str(count),
                 *([str(self.photos)] if self.photos else [])]
 
     def alone(self, *words, **named):
-        return float(subprocess.run(self.command(*words, **named), check=True, capture_output=True, text=True).stdout)
+        return float(subprocess.run(self.command(*words, **named), check=True, capture_output=True, text=True, env=self.environment).stdout)
 
     def profile(self, *words, **named):
         run = subprocess.run([self.arguments.program, "profile", "--time-budget", f"{self.arguments.time_budget:g}s", "--quiet", "--json", "-o", "/dev/null", "--",
-                              *self.command("train", *words, **named)], capture_output=True, text=True, check=False)
+                              *self.command("train", *words, **named)], capture_output=True, text=True, check=False, env=self.environment)
         if run.returncode != 0:
             raise SystemExit(run.stderr)
         return json.loads(run.stdout)
@@ -114,9 +126,9 @@ class Bench:
 
 def ingestion(bench):
     for step, batch in ((0.001, 1), (0.001, 64), (0.005, 64), (0.02, 64), (0.1, 512), (0.5, 512)):
-        before = bench.alone("list", step, batch) if step < 0.2 else None
+        before = bench.alone("list", step, batch, count=200) if step < 0.2 else None
         record = bench.profile(step, batch)
-        after = bench.alone("list", step, batch) if step < 0.2 else None
+        after = bench.alone("list", step, batch, count=200) if step < 0.2 else None
         seconds = statistics.mean([before, after]) if before else step
         known, measured = batch / seconds, record["rates"]["G"]["samples_per_s"]
         yield {"what": f"G, step {step * 1000:g} ms, batch {batch}", "known": known, "measured": measured, "error_percent": 100 * (measured / known - 1)}
@@ -145,6 +157,26 @@ def waits(bench):
             measured = record["waits"]["data"]["fraction"]
             yield {"what": f"waiting for data, P/G {ratio:g} asked, {rates:.3f} measured, {prefetch} batches ahead", "known": known, "measured": measured,
                    "error_points": 100 * (measured - known), "by_rates": max(0.0, 1 - rates), "trusted": record["trusted"]}
+
+
+def networks(bench):
+    for network, batch, workers, work, steps in (("perceptronx1", 64, 1, 1, 900), ("perceptronx1", 64, 2, 100, 300), ("perceptronx2", 64, 2, 40, 600),
+                                                 ("resnet18x1", 16, 1, 4, 100), ("resnet18x1", 16, 2, 1500, 60), ("resnet18x2", 16, 2, 200, 150)):
+        named = {"workers": workers, "prep": work, "burns": True}
+        ingested, waited, measured_g, measured_waits, shares = [], [], [], [], set()
+        for _ in range(3):
+            ingested.append(batch / bench.alone("list", network, batch, count=steps, **named))
+            waited.append(bench.alone("clock", network, batch, count=steps + 60, **named))
+            record = bench.profile(network, batch, **named)
+            measured_g.append(record["rates"]["G"]["samples_per_s"])
+            measured_waits.append(record["waits"]["data"]["fraction"])
+            shares.add(record["host"]["accelerator"]["shares_cores"])
+        known, measured = statistics.median(ingested), statistics.median(measured_g)
+        known_waits, told = statistics.median(waited), statistics.median(measured_waits)
+        yield {"what": f"G of {network[:-2]} with {network[-1]} threads, batch {batch}, {workers} workers, work {work}, median of 3", "known": known, "measured": measured,
+               "error_percent": 100 * (measured / known - 1), "known_spread": [min(ingested), max(ingested)], "measured_spread": [min(measured_g), max(measured_g)],
+               "known_waits": known_waits, "measured_waits": told, "error_points": 100 * (told - known_waits), "shares_cores": sorted(shares),
+               "known_waits_spread": [min(waited), max(waited)], "measured_waits_spread": [min(measured_waits), max(measured_waits)]}
 
 
 def leave_memory(files):
@@ -247,14 +279,14 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--time-budget", type=float, default=30)
-    parser.add_argument("--only", choices=["ingestion", "prep", "waits", "storage", "supply"])
+    parser.add_argument("--only", choices=["ingestion", "prep", "waits", "networks", "storage", "supply"])
     parser.add_argument("--photos", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(arguments, pathlib.Path(folder))
-        for name, part in (("ingestion", ingestion), ("prep", prep), ("waits", waits), ("storage", storage), ("supply", supply)):
+        for name, part in (("ingestion", ingestion), ("prep", prep), ("waits", waits), ("networks", networks), ("storage", storage), ("supply", supply)):
             if arguments.only in (None, name) and (name not in ("storage", "supply") or arguments.photos):
                 for row in part(bench):
                     rows.append(row)
