@@ -379,9 +379,8 @@ class Loader:
 
     def state_dict(self) -> dict:
         """Where it goes on after the batches given so far, as plain values: for load_state_dict() of a loader of the same dataset, seed and batch size."""
-        self._require_usable()
         place = self._start if self._start is not None else self._at
-        return {'version': state_version, 'world_size': self._world, 'epoch': place[0], 'batch': place[1], 'sampler': self._source.state(place)}
+        return {'version': state_version, 'world_size': self._world, 'epoch': place[0], 'batch': place[1], 'sampler': self._of_source(self._source.state, place)}
 
     def load_state_dict(self, state: dict) -> None:
         """The next pass goes on there, in mid-epoch with the very same batches. At an epoch's begin the number of ranks may be another one.
@@ -403,8 +402,7 @@ class Loader:
 
     def report(self) -> dict:
         """What was read, cached, prepared and failed since the loader was made; samples, bytes and classes of the dataset."""
-        self._require_usable()
-        return self._source.report()
+        return self._of_source(self._source.report)
 
     def close(self) -> None:
         """Prepares nothing more. Batches that the script still has stay valid; the threads that read end with the last of them."""
@@ -426,6 +424,14 @@ class Loader:
 
     def __deepcopy__(self, _):
         self.__copy__()
+
+    def _of_source(self, function, *arguments):
+        self._require_usable()
+        try:
+            return function(*arguments)
+        except (LoaderError, ValueError):
+            self._require_usable()  # Another thread may have closed it meanwhile.
+            raise
 
     def _require_usable(self):
         if os.getpid() != self._process:

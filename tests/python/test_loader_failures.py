@@ -50,6 +50,19 @@ class Failures(Case):
             with self.assertRaisesRegex(TypeError, 'make another one'):
                 way(loader)
 
+    def test_what_is_asked_while_another_thread_closes_the_loader_names_that(self):
+        for name in ('report', 'state'):
+            loader = self.loader()
+            asked = getattr(loader._source, name)
+
+            def closing(*arguments):
+                loader.close()
+                return asked(*arguments)
+
+            setattr(loader._source, name, closing)
+            with self.assertRaisesRegex(RuntimeError, 'the loader is closed'):
+                loader.report() if name == 'report' else loader.state_dict()
+
     def test_a_pass_that_another_thread_ends_says_so(self):
         for end in (lambda loader, _: loader.close(), lambda loader, state: loader.load_state_dict(state)):
             loader = self.loader(batch_size=1)
