@@ -94,7 +94,7 @@ Pipeline::Pipeline(const LoadInputs& inputs, const Spec& spec, Timing timing)
     : m_inputs(inputs),
       m_spec(spec),
       m_timing(timing),
-      m_prefetch(dsanalyze::prefetch_batches(inputs.settings)),
+      m_prefetch(spec.prefetch_batches.value_or(dsanalyze::prefetch_batches(inputs.settings))),
       m_meter(spec.index->facts().root),
       m_server(spec.server ? spec.server : make_server(inputs, spec, 1, timing)),
       m_prep(make_prep(inputs, m_server->devices(), timing)),

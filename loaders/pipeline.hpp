@@ -47,7 +47,8 @@ class Pipeline {
     std::vector<int> worker_cpus;
     FetchWay way;
     SlotPages slot_pages = SlotPages::before_use;
-    StorageCost storage_cost;  ///< with least_priority: of cost-aware admission
+    std::optional<int> prefetch_batches{};  ///< empty: as the settings say
+    StorageCost storage_cost;               ///< with least_priority: of cost-aware admission
     float least_priority = 0;
     std::shared_ptr<ServerScope> server{};  ///< whose cache and devices are used, with others; empty: this pipeline's own server
     PeerSource* peers = nullptr;            ///< other ranks' caches, asked as `rules` say, before storage; with least_priority partition_priority

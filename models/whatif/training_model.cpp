@@ -287,6 +287,9 @@ TrainingModel training_model(const ProfileResult& profile) {
   const double step = model.step_samples / model.ingestion;
   // Pauses between whole passes are not in G; every change has them as the training as found had.
   const double pauses = model.pause_seconds = profile.waits->pauses.seconds_per_step;
+  if (!(pauses >= 0 && pauses < profile.waits->step_seconds))
+    throw UsageError(fmt::format("/waits/pauses/seconds_per_step: found {}, expected 0 or more, and less than a step's {}: profile the command again",
+                                 pauses, profile.waits->step_seconds));
   const double found_step = model.step_samples / full->samples_per_s - pauses;
   model.outside_seconds = std::min(profile.waits->outside.seconds_per_step - pauses, step);
   model.found = full->samples_per_s;

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/text/json_reader.hpp"
+#include "core/depths.hpp"
 #include "core/partition/assignment.hpp"
 #include "described_batch.hpp"
 #include "loaders/dataset/dataset.hpp"
@@ -169,6 +170,7 @@ OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid(
   spec.way = {settings.io == IoEngine::uring ? IoEngine::uring : IoEngine::pread, settings.read_mode};
   spec.share = m_share.get();
   spec.slot_pages = SlotPages::as_written;
+  spec.prefetch_batches = prefetch_batches(settings, static_cast<double>(prepared_tensor(m_inputs, 1).sample_bytes()) * settings.batch_size);
   const SignalsBlocked blocked;
   if (partition == PartitionMode::none) {
     m_pipeline = std::make_unique<Pipeline>(m_inputs, spec, timing);

@@ -14,6 +14,13 @@ constexpr double max_in_flight = 512;
 
 int prefetch_batches(const ProfileSettings& settings) { return std::max(least_prefetch, 2 * settings.accelerators); }
 
+int prefetch_batches(const ProfileSettings& settings, double batch_bytes) {
+  constexpr double most_bytes = 256 * 1024.0 * 1024.0;
+  constexpr double least = 2;  // one that is ready, and one that is being prepared
+  const int most = prefetch_batches(settings);
+  return batch_bytes > 0 ? static_cast<int>(std::clamp(most_bytes / batch_bytes, least, static_cast<double>(most))) : most;
+}
+
 std::size_t batch_slots(const ProfileSettings& settings) {
   const auto jobs = static_cast<std::size_t>(settings.jobs);
   const auto prefetch = static_cast<std::size_t>(prefetch_batches(settings));

@@ -211,6 +211,11 @@ TEST_CASE("pauses between whole passes, which G does not hold, are worth all of 
   // They are in the rate of every change, as they were in that of the training as found.
   CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(160).epsilon(0.02));
   CHECK(rates_of(model, {.workers = 4}).samples_per_s == doctest::Approx(160).epsilon(0.02));
+  for (const double impossible : {-0.001, waits.step_seconds}) {
+    ProfileResult edited = profile;
+    edited.waits->pauses.seconds_per_step = impossible;
+    CHECK_THROWS_WITH_AS(training_model(edited), doctest::Contains("/waits/pauses/seconds_per_step: found"), UsageError);
+  }
   const std::vector<AdviceRecord> list = advice_on(profile);
   const AdviceRecord* const advice = find(list, "outside-of-steps");
   REQUIRE(advice != nullptr);

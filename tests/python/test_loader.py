@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import torch
@@ -54,6 +55,15 @@ class Case(unittest.TestCase):
 
 
 class Epochs(Case):
+    def test_fewer_batches_are_prepared_ahead_where_they_are_large(self):
+        # Three that the script may hold, and as many as 256 MiB have room for: three of 69 MB.
+        loader = self.loader(batch_size=1, prep=dsanalyze.RandomResizedCrop(2400), dtype='float32')
+        until = time.monotonic() + 60
+        while loader.report()['prepared'] < 6 and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.5)  # Time for more.
+        self.assertEqual(loader.report()['prepared'], 6)
+
     def test_a_pass_gives_each_sample_once_with_its_label(self):
         loader = self.loader()
         self.assertEqual((len(loader), loader.samples, loader.batch_size), (7, 50, 8))

@@ -135,7 +135,7 @@ constexpr std::array whatif_rows{
 
     option("--find", "LIST",
            "cache, cores, storage: the smallest value that removes the stall; accelerators: the most that the data can feed; of a launched training: "
-           "workers, cores")
+           "workers, cores, cache, storage")
         .sets<&Q::find, Plain>()
         .one_of("cache|cores|workers|accelerators|storage")
         .on("whatif", "find"),
