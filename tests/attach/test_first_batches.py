@@ -214,7 +214,7 @@ def fetch(batches):
         introducing.wait(20)
         asked.release()
 
-batches = queue.Queue()
+batches = queue.Queue(8)
 threading.Thread(target=fetch, args=(batches,), daemon=True).start()
 for _ in range(40):
     step(batches.get()[0])
