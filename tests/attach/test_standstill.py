@@ -295,10 +295,11 @@ class Standstill(unittest.TestCase):
                     errors.seek(0)
                     everything = ' '.join(errors.read().split())
                 self.assertEqual((run.returncode, 'ended' in output), (0, True))
-                # On a busy machine there may be further ones, without the file.
+                # On a busy machine there may be further ones, without the file, and the last of them after the last step.
                 told = everything.split('no training step has ended for')[1:]
                 self.assertEqual(sum(f'opening {fifo}' in each for each in told), count)
-                self.assertEqual(everything.count('the training takes steps again'), len(told))
+                for each in told:
+                    self.assertTrue('the training takes steps again' in each or (each is told[-1] and f'opening {fifo}' not in each), everything)
                 self.assertTrue(count or not told)
                 if count:
                     self.assertIn(f"still.py:{self.line_of('fifo')} in stand_still, opening {fifo}", everything)
