@@ -56,6 +56,17 @@ class Parts(unittest.TestCase):
         clock.close(300)
         self.assertEqual(clock.take('full', 300, ranks=False)['compute'], [200])
 
+    def test_a_validation_that_another_thread_leaves_late_takes_no_negative_time(self):
+        clock = StepClock()
+        clock.open(100)
+        clock.served(200, 50, 0, 4)
+        clock.validation_entered(300)
+        clock.stepped_at(400)
+        clock.validation_served(450)
+        clock.validation_entered(500)
+        clock.close(600)
+        self.assertGreaterEqual(min(clock.take('full', 600, 0)['validation']), 0)
+
     def test_an_optimizers_step_while_a_batch_is_waited_for_gives_no_negative_part(self):
         clock = StepClock()
         clock.open(0)

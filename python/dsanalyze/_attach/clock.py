@@ -155,7 +155,7 @@ class StepClock:
         """`at` is nothing where a loop was left before its loader's end: its last batch is the last that is known of it."""
         began, left = self._validation_began, at or self._validation_left
         self._validation_began = self._validation_left = None
-        if began is None or left is None:
+        if began is None or left is None or left < began:  # Another thread may have left one that this thread had ended.
             return
         if self._open is not None:
             self._validation += left - began

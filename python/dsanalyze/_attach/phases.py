@@ -13,6 +13,7 @@ from .roles import Randomness
 
 primary, follower, other = 'primary', 'follower', 'other'
 least_steps_alone = 20
+most_asked_apart = 3  # Batches in a row of a further training loader that another thread asks for.
 least_seconds_alone = min(30.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 30)))
 
 
@@ -46,6 +47,7 @@ class Phases(Engine):
         self.modes = Modes(self.roles, self.note)
         self._remaining = 0
         self._epoch = -1
+        self._asked_apart = 0
         self._untold = None  # Why a script that goes on is followed no further.
         self._device = DeviceClock()
         self.clock.device_ended = self._device.ended
@@ -191,12 +193,21 @@ class Phases(Engine):
             self._begin_step(step)
         elif trains:
             step.role = follower
+            self._refuse_loaders_in_threads()
             if step.iteration.held and not self.modes.replaces(record):
                 step.iteration.resume(step.iterator)
             if epoch and self.clock.gap is not None and not step.iteration.handed:
                 step.iteration.between = self.clock.gap.report(step.began)
         if step.role is not other and not self.off and self.modes.replaces(record):
             self._hand_out(step)
+
+    def _refuse_loaders_in_threads(self):
+        """All training loaders switch together, between two batches: one that another thread asks meanwhile would lose some."""
+        passing = self.roles.primary.current
+        apart = passing is not None and not passing.ended and passing.thread not in (None, get_ident())
+        self._asked_apart = self._asked_apart + 1 if apart else 0
+        if self._asked_apart == most_asked_apart:
+            self.give_up('it asks its training loaders for batches in different threads, which cannot be switched together; --passive follows it')
 
     def _may_announce(self, iteration):
         """Ranks wait for one another at an epoch's start, so it must be one: a rank that looks at a batch (next(iter(loader))) between two epochs would wait
