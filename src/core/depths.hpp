@@ -18,7 +18,7 @@ constexpr double look_up_seconds = 0.25;
 
 /// Batches prepared ahead: at least 2 x accelerators, below which lockstep starves; a deeper queue than that only holds memory.
 int prefetch_batches(const ProfileSettings& settings);
-/// The same in a program of someone else's, which needs its memory for more: fewer batches of so many bytes, but for two.
+/// The same in a program of someone else's, which needs its memory for more: of batches of so many bytes, what 256 MiB have room for, two at least.
 int prefetch_batches(const ProfileSettings& settings, double batch_bytes);
 /// Batch slots of all jobs of the server together. Coordinated jobs have 2 x jobs + prefetch_batches(), whichever process prepares: what they share
 /// is bounded whatever they do. Jobs that share nothing have a loader's each.

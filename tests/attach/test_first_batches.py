@@ -1,7 +1,7 @@
 """Batches that look like a validation's until an optimizer steps on them: a new loader's first one, and those fetched with gradients disabled."""
 import unittest
 
-from fake_launcher import run, switch
+from fake_launcher import run
 from script_rig import ScriptTest
 
 slow_start = '''
@@ -222,25 +222,6 @@ for _ in range(40):
         order = [message['t'] for message in connection.messages if message['t'] in ('loader', 'at')]
         self.assertEqual(order[0], 'loader', order)
         self.assertIn('at', order)
-
-    def test_training_loaders_that_two_threads_ask_are_left_alone_and_keep_their_epochs(self):
-        output, connection = self.launch('''
-def fetch(batches):
-    loader = DataLoader(data(), 4)
-    for epoch in range(4):
-        print('epoch', sum(1 for batch in loader if batches.put(batch) is None), flush=True)
-
-both = queue.Queue(2), queue.Queue(2)
-for batches in both:
-    threading.Thread(target=fetch, args=(batches,), daemon=True).start()
-for _ in range(160):
-    step(both[0].get()[0] + both[1].get()[0], 0)
-for thread in threading.enumerate():
-    if thread is not threading.current_thread():
-        thread.join(20)
-''', run(30), switch('synthetic'), run(20, 'synthetic'), switch('full'))
-        self.assertEqual(output.split(), ['epoch', '40'] * 8)
-        self.assertIn('different threads', connection.of('off')[0]['why'])
 
 
 if __name__ == '__main__':
