@@ -1,7 +1,7 @@
 """Batches that look like a validation's until an optimizer steps on them: a new loader's first one, and those fetched with gradients disabled."""
 import unittest
 
-from fake_launcher import run
+from fake_launcher import run, switch
 from script_rig import ScriptTest
 
 slow_start = '''
@@ -222,6 +222,27 @@ for _ in range(40):
         order = [message['t'] for message in connection.messages if message['t'] in ('loader', 'at')]
         self.assertEqual(order[0], 'loader', order)
         self.assertIn('at', order)
+
+    def test_training_loaders_that_two_threads_ask_are_left_alone_and_keep_their_epochs(self):
+        for of_first in (1, 2):
+            with self.subTest(of_first=of_first):
+                output, connection = self.launch('''
+def fetch(batches, count):
+    loaders = [DataLoader(data(1600), 4) for _ in range(count)]
+    for epoch in range(2):
+        print('epoch', sum(1 for batch in zip(*loaders) if batches.put(sum(x for x, in batch)) is None), flush=True)
+
+both = queue.Queue(2), queue.Queue(2)
+for batches, count in zip(both, (%d, 1)):
+    threading.Thread(target=fetch, args=(batches, count), daemon=True).start()
+for _ in range(800):
+    step(both[0].get() + both[1].get(), 0)
+for thread in threading.enumerate():
+    if thread is not threading.current_thread():
+        thread.join(20)
+''' % of_first, run(300), switch('synthetic'), run(20, 'synthetic'), switch('full'))
+                self.assertEqual(output.split(), ['epoch', '400'] * 4)
+                self.assertIn('different threads', connection.of('off')[0]['why'])
 
 
 if __name__ == '__main__':

@@ -29,7 +29,7 @@ class Engine:
         self.send = send
         self._said = set()
         self._loaders = 0
-        self._inside = None
+        self._inside = set()  # Threads that are inside of an iterator's own __next__.
         self._thread_known = False
         self.apart = False  # Batches are fetched in another thread than optimizers step in.
         self._asked = {}  # Passes with gradients enabled, since the last optimizer step.
@@ -38,7 +38,7 @@ class Engine:
 
     def nested(self):
         """Whether this thread is inside of an iterator's own __next__: a dataset that has a loader of its own."""
-        return self._inside == get_ident()
+        return get_ident() in self._inside
 
     def fault(self, error):
         """The hook failed, and follows no further. What a signal handler of the script raised meanwhile goes on to the script, as it would without the hook."""

@@ -117,6 +117,7 @@ class Iteration:
         self.iterator = weakref.ref(iterator, dropped)
         self.map_style = record.map_style
         self.thread = None
+        self.asked_apart = 0  # Batches in a row that another thread asked for than asks the primary loader.
         self.counts = None
         self.renew()
         self.held = False

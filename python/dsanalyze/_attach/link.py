@@ -3,6 +3,7 @@ import _socket
 import json
 import os
 import time
+from _thread import RLock
 
 # No reply within this time, or a closed socket, ends the hook's work.
 reply_seconds = 600
@@ -14,13 +15,14 @@ unsent_bytes = 1 << 20
 
 
 class Link:
-    """Threads: one at a time. Nothing here raises for a lost launcher: `lost` says it."""
+    """Threads: any may send or ask, where a script loads in threads; offer() and flush() are one thread's. Nothing here raises for a lost launcher: `lost` says it."""
 
     def __init__(self, path):
         self.lost = True
         self.refused = False  # The process may not use the socket.
         self.dropped = 0
         self._received = b''
+        self._asking = RLock()  # A reply is that of the thread which has asked.
         self._unsent = b''
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
@@ -96,7 +98,11 @@ class Link:
 
     def ask(self, message):
         """Sends a message and returns the reply, or nothing when the launcher is lost or silent."""
-        self.send(message)
+        with self._asking:
+            self.send(message)
+            return self._reply()
+
+    def _reply(self):
         deadline = time.monotonic() + reply_seconds
         while not self.lost and b'\n' not in self._received:
             remaining = deadline - time.monotonic()

@@ -34,7 +34,7 @@ class Passive(Engine):
 
     def next(self, iteration, iterator):
         steady = self._steady
-        if steady is not None and iteration is steady.iteration and self._inside is None and get_ident() == steady.thread and (
+        if steady is not None and iteration is steady.iteration and not self._inside and get_ident() == steady.thread and (
                 framework.current.gradients_enabled() or iteration.without_gradients):
             entered = now()
             if steady.by_request:
@@ -45,15 +45,15 @@ class Passive(Engine):
     def _steady_next(self, steady, iterator, entered):
         if entered >= self._due:
             entered = self._offer_steady(entered)
-        self._inside = steady.thread
+        self._inside.add(steady.thread)
         try:
             batch = steady.iteration.fetch(iterator)
         except BaseException as error:
-            self._inside = None
+            self._inside.discard(steady.thread)
             self._leave()
             self._failed(steady.iteration, entered, error)
             raise
-        self._inside = None
+        self._inside.discard(steady.thread)
         try:
             steady.step(entered, now(), batch)
         except Exception as error:
@@ -105,7 +105,7 @@ class Passive(Engine):
 
     def _may_be_steady(self, iteration):
         roles = self.roles
-        return not self.apart and self._plain_steps > plain_before_steady and roles.training == [iteration.record] and roles.undoubted() and self._inside is None
+        return not self.apart and self._plain_steps > plain_before_steady and roles.training == [iteration.record] and roles.undoubted() and not self._inside
 
     # The long way.
 
@@ -114,7 +114,7 @@ class Passive(Engine):
         super().created(iteration)
 
     def _next(self, iteration, iterator):
-        if self._inside is not None and self.nested():
+        if self.nested():
             return iteration.fetch(iterator)
         self._leave()
         entered = now()
@@ -137,16 +137,17 @@ class Passive(Engine):
             self.fault(error)
         if self._steady is not None:
             return self._steady_next(self._steady, iterator, entered)
-        outer, self._inside = self._inside, get_ident()
+        thread = get_ident()
+        self._inside.add(thread)
         asked = now()
         try:
             batch = iteration.fetch(iterator)
         except BaseException as error:
-            self._inside = outer
+            self._inside.discard(thread)
             self._failed(iteration, entered, error, primary, training)
             raise
         finally:
-            self._inside = outer
+            self._inside.discard(thread)
         served = now()
         try:
             iteration.handed += 1

@@ -13,7 +13,7 @@ from .roles import Randomness
 
 primary, follower, other = 'primary', 'follower', 'other'
 least_steps_alone = 20
-most_asked_apart = 3  # Batches in a row of a further training loader that another thread asks for.
+most_asked_apart = 3
 least_seconds_alone = min(30.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 30)))
 
 
@@ -47,7 +47,7 @@ class Phases(Engine):
         self.modes = Modes(self.roles, self.note)
         self._remaining = 0
         self._epoch = -1
-        self._asked_apart = 0
+        self._loaders_apart = False  # Several threads ask training loaders for batches.
         self._untold = None  # Why a script that goes on is followed no further.
         self._device = DeviceClock()
         self.clock.device_ended = self._device.ended
@@ -58,9 +58,10 @@ class Phases(Engine):
         if self.nested():
             return iteration.fetch(iterator)
         step = Asked(iteration, iterator, now())
-        outer, self._inside = self._inside, get_ident()  # A dataset may have loaders of its own, and batches are fetched in here, too.
+        thread = get_ident()
+        self._inside.add(thread)  # A dataset may have loaders of its own, and batches are fetched in here, too.
         self._guard(self._begin, step)
-        self._inside = outer
+        self._inside.discard(thread)
         if step.over:
             raise StopIteration
         if step.batch is not None:
@@ -73,11 +74,11 @@ class Phases(Engine):
         if self.standstill is not None:
             self._guard(self.standstill.waits_for, iteration, index)
         asked = now()
-        outer, self._inside = self._inside, get_ident()
+        self._inside.add(thread)
         try:
             batch = iteration.fetch(iterator)
         except StopIteration:
-            self._inside = outer
+            self._inside.discard(thread)
             self._guard(self._ended, step)
             if step.batch is not None:
                 return step.batch[0]
@@ -87,7 +88,7 @@ class Phases(Engine):
                 self.clock.cancel()
             raise
         finally:
-            self._inside = outer
+            self._inside.discard(thread)
         self._guard(self._delivered, step, index, batch, now() - asked)
         return batch
 
@@ -183,6 +184,9 @@ class Phases(Engine):
         trains = record.training and record.id is not None
         epoch = trains and self.is_current(step.iteration)
         if epoch and record is self.roles.primary:
+            if self._loaders_apart:
+                self.give_up('it asks its training loaders for batches in different threads, which cannot be switched together; --passive follows it')
+                return
             step.iteration.thread = get_ident()
             if self.clock.running and not step.iteration.clocked:
                 if self.clock.leave():
@@ -193,7 +197,7 @@ class Phases(Engine):
             self._begin_step(step)
         elif trains:
             step.role = follower
-            self._refuse_loaders_in_threads()
+            self._follow_thread_of(step.iteration)
             if step.iteration.held and not self.modes.replaces(record):
                 step.iteration.resume(step.iterator)
             if epoch and self.clock.gap is not None and not step.iteration.handed:
@@ -201,13 +205,13 @@ class Phases(Engine):
         if step.role is not other and not self.off and self.modes.replaces(record):
             self._hand_out(step)
 
-    def _refuse_loaders_in_threads(self):
-        """All training loaders switch together, between two batches: one that another thread asks meanwhile would lose some."""
+    def _follow_thread_of(self, iteration):
+        """All training loaders switch together, between two batches: one that another thread asks meanwhile would lose some. The primary one's thread gives up,
+        as it is the one that switches."""
         passing = self.roles.primary.current
         apart = passing is not None and not passing.ended and passing.thread not in (None, get_ident())
-        self._asked_apart = self._asked_apart + 1 if apart else 0
-        if self._asked_apart == most_asked_apart:
-            self.give_up('it asks its training loaders for batches in different threads, which cannot be switched together; --passive follows it')
+        iteration.asked_apart = iteration.asked_apart + 1 if apart else 0
+        self._loaders_apart = self._loaders_apart or iteration.asked_apart >= most_asked_apart
 
     def _may_announce(self, iteration):
         """Ranks wait for one another at an epoch's start, so it must be one: a rank that looks at a batch (next(iter(loader))) between two epochs would wait
