@@ -81,10 +81,13 @@ std::string target(int pid, std::uint64_t descriptor) {
 std::string text_at(int pid, std::uint64_t address) {
   std::array<char, most_shown_path_bytes> bytes{};
   constexpr std::uint64_t page = 4096;
-  const std::size_t size = page - address % page;  // What lies behind it may not be there.
-  const iovec here{bytes.data(), std::min(bytes.size() - 1, size)};
-  const iovec there{reinterpret_cast<void*>(address), here.iov_len};  // NOLINT(performance-no-int-to-ptr): an address of another process
-  if (::process_vm_readv(pid, &here, 1, &there, 1, 0) <= 0) return "a file";
+  static_assert(most_shown_path_bytes <= page);
+  const iovec here{bytes.data(), bytes.size() - 1};
+  const std::size_t first = std::min<std::size_t>(here.iov_len, page - address % page);
+  // The text may go on in the next page, which may as well not be there: the kernel reads one piece after the other.
+  const std::array<iovec, 2> there{{{reinterpret_cast<void*>(address), first},  // NOLINT(performance-no-int-to-ptr): an address of another process
+                                    {reinterpret_cast<void*>(address + first), here.iov_len - first}}};  // NOLINT(performance-no-int-to-ptr)
+  if (::process_vm_readv(pid, &here, 1, there.data(), there.size(), 0) <= 0) return "a file";
   return printable(bytes.data());
 }
 

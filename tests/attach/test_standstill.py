@@ -26,6 +26,13 @@ def stand_still():
         if not os.path.exists(fifo):
             os.mkfifo(fifo)
         open(fifo).read()  # here: fifo
+    if kind == 'across':  # the path's name lies in two pages of memory
+        import ctypes, mmap
+        os.mkfifo(fifo)
+        memory, name = mmap.mmap(-1, 2 * mmap.PAGESIZE), os.fsencode(fifo) + b'\\0'
+        begin = mmap.PAGESIZE - 3
+        memory[begin:begin + len(name)] = name
+        ctypes.CDLL(None).open(ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)) + begin), os.O_RDONLY)  # here: across
     if kind == 'pipe':
         os.read(os.pipe()[0], 1)  # here: pipe
     if kind == 'lock':
@@ -260,6 +267,10 @@ class Standstill(unittest.TestCase):
                 self.assertIn('/dev/shm: ', everything)
                 self.assertEqual(len([line for line in told if "loader's worker" in line]), 2)
 
+    def test_a_path_that_lies_in_two_pages_of_memory_is_whole(self):
+        everything = ' '.join(self.explained('across')[0].stderr.split())
+        self.assertRegex(everything, f"still.py:{self.line_of('across')} in stand_still, opening /[^ ]*/fifo")
+
     def test_a_process_without_workers_and_one_outside_of_its_loader_are_named_themselves(self):
         for kind, workers, function in (('sleep', 0, 'stand_still'), ('outside', 2, 'train')):
             with self.subTest(kind):
@@ -297,7 +308,7 @@ class Standstill(unittest.TestCase):
                 self.assertEqual((run.returncode, 'ended' in output), (0, True))
                 # On a busy machine there may be further ones, without the file, and the last of them after the last step.
                 told = everything.split('no training step has ended for')[1:]
-                self.assertEqual(sum(f'opening {fifo}' in each for each in told), count)
+                self.assertEqual(sum(f'opening {fifo}' in each for each in told), count, everything)
                 for each in told:
                     self.assertTrue('the training takes steps again' in each or (each is told[-1] and f'opening {fifo}' not in each), everything)
                 self.assertTrue(count or not told)

@@ -37,7 +37,13 @@ try:
                 time.sleep(60)
             time.sleep(step.get('pause', 0))
         epochs.append({'ids': ids, 'sizes': sizes})
-    print(json.dumps({'epochs': epochs, 'report': loader.report(), 'state': loader.state_dict()}))
+    report = loader.report()
+    while True:  # What is prepared ahead changes it until there is room for no more.
+        time.sleep(0.1)
+        before, report = report, loader.report()
+        if before == report:
+            break
+    print(json.dumps({'epochs': epochs, 'report': report, 'state': loader.state_dict()}))
     loader.close()
 except (ValueError, OSError, RuntimeError) as error:
     print(json.dumps({'error': str(error), 'kind': type(error).__name__, 'epochs': epochs if 'epochs' in globals() else []}), flush=True)
