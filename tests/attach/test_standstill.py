@@ -87,6 +87,11 @@ def deeper(calls):
     deeper(calls - 1)
 
 
+def lose_connection(self):
+    threading.Timer(0.2, os.kill, (self._workers[0].pid, signal.SIGKILL)).start()
+    raise ConnectionResetError('Connection reset by peer')
+
+
 class Data(Dataset):
     def __len__(self):
         return last
@@ -121,7 +126,10 @@ def train():
             signal.signal(number, lambda *_: open(fifo, 'w').close())
     if kind == 'forked':
         lock.acquire()
-    for number, x in enumerate(loader):  # here: waits
+    iterator = iter(loader)
+    for number, x in enumerate(iterator):  # here: waits
+        if kind == 'lost' and number == 20:
+            lose_connection(iterator)
         if kind == 'forked' and number == 0:
             lock.release()  # In the workers, which were forked meanwhile, it is taken for ever.
         model(x).mean().backward()
@@ -372,9 +380,10 @@ class Standstill(unittest.TestCase):
         self.assertIn(f"still.py:{self.line_of('spawned')} in stand_still, sleeping", everything)
 
     def test_a_worker_that_died_is_named(self):
-        _, _, error = self.explained('dead')
-        # PyTorch hears of it by a signal, or finds first that the worker's connection is gone.
-        self.assertRegex(error, r'error: the command ended with exit status 1 \(.*worker (\(pid [0-9]+\)|[0-9]+) (is|was) killed by signal')
+        # PyTorch hears of it by a signal, or finds first that the worker's connection is gone, and hears the signal after that.
+        for kind in ('dead', 'lost'):
+            _, _, error = self.explained(kind)
+            self.assertRegex(error, r'error: the command ended with exit status 1 \(.*worker (\(pid [0-9]+\)|[0-9]+) (is|was) killed by signal')
 
     @unittest.skipUnless(os.geteuid() == 0 and os.path.exists('/dev/fuse'), 'mounting a file system takes root')
     def test_a_file_system_that_does_not_answer_is_named_by_its_file(self):

@@ -134,7 +134,10 @@ def last_error():
         name = trace.tb_frame.f_code.co_filename
         if not name.startswith(inside) and '/site-packages/' not in name and '/dist-packages/' not in name:
             place = name, trace.tb_lineno
-        killed.update(framework.current.killed_workers(trace.tb_frame.f_locals.get('self'), patience))
+        try:
+            killed.update(framework.current.killed_workers(trace.tb_frame.f_locals.get('self'), patience))
+        except Exception as heard:  # PyTorch's handler of signals raises, now that it hears of the worker.
+            text += '; ' + error_text(heard)
         trace = trace.tb_next
     text = text + (' ({}:{})'.format(os.path.basename(place[0]), place[1]) if place else '')
     if 'killed by signal' not in text:  # PyTorch may find that a worker does not answer before it hears why.

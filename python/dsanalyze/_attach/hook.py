@@ -116,11 +116,12 @@ class Hook:
         if engine is None:
             return
         try:
+            error = facts.last_error()  # First: a worker's death that is still to be heard of raises in here.
             if self.outputs is not None:
                 self.outputs.report(engine.note)
             if engine.roles.primary is None:
                 engine.seen.tell()
-            engine.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None, error=facts.last_error()))
+            engine.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None, error=error))
             engine.link.flush()
             engine.link.close()
         except Exception:  # There is no one left to hear of it.
