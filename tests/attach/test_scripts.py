@@ -274,35 +274,6 @@ for number, (x,) in enumerate(DataLoader(data(), 4)):
             self.skipTest('this torch has no GradScaler for the CPU')
         self.assertEqual(connection.windows()[0]['skipped'], 2)
 
-    def test_a_device_is_waited_for_at_the_ends_of_windows_alone(self):
-        _, connection = self.launch('''
-class Event:
-    def __init__(self, enable_timing):
-        self.at = None
-    def record(self):
-        self.at = time.monotonic()
-    def elapsed_time(self, other):
-        return (other.at - self.at) * 1000
-
-waits = []
-torch.cuda.is_available = torch.cuda.is_initialized = lambda: True
-torch.cuda.Event, torch.cuda.get_device_name = Event, lambda: 'a device'
-torch.cuda.synchronize = lambda: waits.append(time.sleep(0.05))
-torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all = lambda: [], lambda states: None
-for x, in DataLoader(data(), 4):
-    step(x)
-    if len(waits) == 4:
-        print('waits', len(waits))
-        break
-''', run(5), switch('synthetic'), run(6, 'synthetic'), run(7, 'synthetic'), run(50, 'synthetic'))
-        device, = connection.of('device')
-        self.assertEqual((device['cuda'], device['device']), (True, 'a device'))
-        self.assertEqual([len(window['gpu']) for window in connection.windows()], [5, 6, 7])
-        for window in connection.windows():
-            self.assertTrue(all(gpu >= 2e6 for gpu in window['gpu']))
-            self.assertGreaterEqual(window['compute'][-1], 50e6)
-            self.assertAlmostEqual(unexplained(window), 0, delta=0.03)
-
     def test_random_numbers_are_the_scripts_own_whatever_was_discarded(self):
         text = '''
 import random

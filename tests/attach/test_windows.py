@@ -308,6 +308,54 @@ for epoch in range(3):
 ''', run(50))
                 self.assertEqual(connection.of('at')[-1].get('tokens'), tokens)
 
+    def launch_on_device(self, seconds):
+        """A script whose steps give a device so much work, which it does while the script goes on."""
+        return self.launch('''
+class Event:
+    def __init__(self, enable_timing):
+        self.at = None
+    def record(self):
+        self.at = max(time.monotonic(), free)
+    def elapsed_time(self, other):
+        return (other.at - self.at) * 1000
+
+waits, free = [], 0
+def synchronize():
+    waits.append(time.sleep(max(0, free - time.monotonic())))
+torch.cuda.is_available = torch.cuda.is_initialized = lambda: True
+torch.cuda.Event, torch.cuda.get_device_name = Event, lambda: 'a device'
+torch.cuda.synchronize = synchronize
+torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all = lambda: [], lambda states: None
+for x, in DataLoader(data(), 4):
+    free = max(time.monotonic(), free) + {}
+    step(x)
+    if len(waits) == 4:
+        print('waits', len(waits))
+        break
+'''.format(seconds), run(5), switch('synthetic'), run(6, 'synthetic'), run(7, 'synthetic'), run(50, 'synthetic'))[1]
+
+    def test_a_device_is_waited_for_at_the_ends_of_windows_alone(self):
+        connection = self.launch_on_device(0.02)
+        device, = connection.of('device')
+        self.assertEqual((device['cuda'], device['device']), (True, 'a device'))
+        self.assertEqual([len(window['compute']) for window in connection.windows()], [5, 6, 7])
+        for window in connection.windows():
+            self.assertAlmostEqual(unexplained(window), 0, delta=0.03)
+
+    def test_what_passes_while_the_device_works_costs_no_step(self):
+        for window in self.launch_on_device(0.02).windows():
+            for compute in window['compute']:
+                self.assertAlmostEqual(compute, 20e6, delta=4e6)
+            # Nor is it taken out of the steps: the first one's batch is all that the device has waited for.
+            self.assertEqual(sum(window['wait'][1:]) + sum(window['hook'][1:]), 0)
+            self.assertAlmostEqual(sum(window['compute']) / (window['end'] - window['begin']), 1, delta=0.1)
+
+    def test_a_device_that_waits_for_the_script_has_the_scripts_own_times(self):
+        for window in self.launch_on_device(0.0001).windows():
+            self.assertTrue(all(compute >= 2e6 for compute in window['compute']))
+            self.assertTrue(all(hook > 0 for hook in window['hook']))
+            self.assertAlmostEqual(unexplained(window), 0, delta=0.03)
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -1,6 +1,6 @@
 """Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock."""
 most_doubtful = 256  # Batches that a validation may have had and still turn out to be training.
-parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks', 'batch')
+parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks', 'batch', 'within')  # within: of the hook's time, what lies within a step's computing
 
 
 class Gap:
@@ -296,4 +296,4 @@ def _divided(opened, closed, ready, computed, synchronised, wait, hook, validati
     compute = max(0, computed - ready - inside) + synchronised
     beyond = followed + after + validation - inside
     outside = max(0, closed - computed - synchronised - beyond + validation)
-    return wait, compute, outside, min(validation, outside), hook + after, samples, steps, min(ranks, compute), min(outside_ranks, outside), batch
+    return wait, compute, outside, min(validation, outside), hook + after, samples, steps, min(ranks, compute), min(outside_ranks, outside), batch, followed

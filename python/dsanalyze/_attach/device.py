@@ -38,8 +38,37 @@ class DeviceClock:
         return self._since + int(first.elapsed_time(last) * 1e6)
 
     def take(self):
-        """Nanoseconds of each step since the last take(), null where they are not known; nothing where there is no device."""
+        """Of each step since the last take(), in nanoseconds: from its batch to its optimizer's step on the device, and from the step before to its batch (0 of the
+        first one). The device has been waited for. Nothing where that is not known of all steps."""
         steps, self._steps = self._steps, []
-        if all(begin is None for begin, _ in steps):
+        if not steps or any(begin is None or end is None for begin, end in steps):
             return None
-        return [int(begin.elapsed_time(end) * 1e6) if end is not None else None for begin, end in steps]
+        idle = [0, *(int(before.elapsed_time(begin) * 1e6) for (_, before), (begin, _) in zip(steps, steps[1:]))]
+        return [(int(begin.elapsed_time(end) * 1e6), each) for (begin, end), each in zip(steps, idle)]
+
+
+def as_device_has(window, steps):
+    """Makes the parts of a window's steps those of the device, which works on while Python waits for a batch, or the hook copies one: what passed between a step's end
+    on the device and the next one's batch is all that these can have cost. The last step's time outside is what is left of the window."""
+    if len(steps) != len(window['compute']):
+        return
+    hook, wait, outside = window['hook'], window['wait'], window['outside']
+    within = window['within']
+    for i, (busy, idle) in enumerate(steps):
+        before = hook[i] - within[i]
+        if i > 0:
+            hook[i] = min(before, idle)
+            wait[i] = min(wait[i], idle - hook[i])
+            outside[i - 1] = idle - hook[i] - wait[i]
+        else:
+            hook[i] = before
+        # Where the device had nothing to do while the hook worked, it had nothing to do while it worked within the step, either.
+        lost = min(within[i], busy) if i + 1 < len(steps) and steps[i + 1][1] >= hook[i + 1] - within[i + 1] else 0
+        window['compute'][i] = busy - lost
+        hook[i] += lost
+    told = sum(map(sum, (hook, wait, window['compute'], outside[:-1])))
+    outside[-1] = max(0, window['end'] - window['begin'] - told)
+    window['validation'] = [min(each, time) for each, time in zip(window['validation'], outside)]
+    if 'ranks' in window:
+        window['ranks'] = [min(each, time) for each, time in zip(window['ranks'], window['compute'])]
+        window['outside_ranks'] = [min(each, time) for each, time in zip(window['outside_ranks'], outside)]

@@ -6,7 +6,7 @@ from time import monotonic_ns as now
 
 from . import framework
 from .clock import Gap
-from .device import DeviceClock
+from .device import DeviceClock, as_device_has
 from .engine import Engine
 from .modes import Modes
 from .roles import Randomness
@@ -351,12 +351,14 @@ class Phases(Engine):
             self.standstill.check()
         message = self._at(why, iteration)
         ranks = self.world > 1
-        window = self.clock.take(self.modes.mode, entered, ranks) if self.clock.left is None else self.clock.take_left(self.modes.mode, ranks)
+        whole = self.clock.left is None
+        window = self.clock.take(self.modes.mode, entered, ranks) if whole else self.clock.take_left(self.modes.mode, ranks)
         if window is not None:
             window['nonfinite'] = self._nonfinite()
             device = self._device.take()
-            if device is not None:
-                window['gpu'] = device
+            if device is not None and whole and len(self.roles.training) == 1:
+                as_device_has(window, device)
+            del window['within']
             message['window'] = window
         if self.spent is not None:
             message['spent'] = self.spent.take()
