@@ -4,11 +4,12 @@
 #include <cstring>
 
 #include "base/random.hpp"
+#include "loaders/prep/gpu_prep.hpp"
 
 namespace dsanalyze {
 
-BatchAssembly::BatchAssembly(std::uint32_t entries, const TensorShape& tensor, OnError on_error)
-    : m_tensor(tensor), m_layout(tensor), m_sample_bytes(tensor.sample_bytes()), m_on_error(on_error), m_entries(entries) {
+BatchAssembly::BatchAssembly(std::uint32_t entries, const TensorShape& tensor, OnError on_error, GpuPrep* gpu)
+    : m_tensor(tensor), m_layout(tensor), m_sample_bytes(tensor.sample_bytes()), m_on_error(on_error), m_gpu(gpu), m_entries(entries) {
   for (auto& entry : m_entries) entry.bad.resize(static_cast<std::size_t>(tensor.shape[0]));
 }
 
@@ -60,7 +61,10 @@ bool BatchAssembly::finish(std::uint32_t number, std::uint32_t done, Nanoseconds
 
 void BatchAssembly::copy_sample(const Entry& entry, std::uint32_t from, std::uint32_t to) {
   std::byte* samples = entry.draw.slot;
-  std::memcpy(samples + to * m_sample_bytes, samples + from * m_sample_bytes, m_sample_bytes);
+  if (m_gpu != nullptr)
+    m_gpu->move({entry.draw.token.slot, samples, entry.draw.on_gpu, from, to});
+  else
+    std::memcpy(samples + to * m_sample_bytes, samples + from * m_sample_bytes, m_sample_bytes);
   ids(entry)[to] = ids(entry)[from];
   labels(entry)[to] = labels(entry)[from];
 }
@@ -115,7 +119,8 @@ bool BatchAssembly::take(std::uint64_t sequence, Batch& batch) {
            .ids_offset = m_layout.ids_at,
            .labels_offset = m_layout.labels_at,
            .ready_at = entry.ready_at,
-           .token = entry.draw.token};
+           .token = entry.draw.token,
+           .on_gpu = std::min(entry.draw.on_gpu, entry.good)};
   batch.tensor.shape[0] = entry.good;
   return true;
 }

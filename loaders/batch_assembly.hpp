@@ -12,6 +12,8 @@
 
 namespace dsanalyze {
 
+class GpuPrep;
+
 /// The batches being put together, one entry a slot, given out in sequence.
 ///
 /// The feeder begins an entry; workers write samples, mark failures and count down; the one that finishes the last sample closes the gaps that failed
@@ -30,10 +32,11 @@ class BatchAssembly {
     bool last = false;
     SamplerState state_after;
     std::uint64_t generation = epoch;  ///< by which its samples are augmented
+    std::uint32_t on_gpu = 0;          ///< so many of its first samples are prepared on the GPU
   };
 
-  /// `tensor`: of a full batch. With as many entries as there are slots.
-  BatchAssembly(std::uint32_t entries, const TensorShape& tensor, OnError on_error);
+  /// `tensor`: of a full batch. With as many entries as there are slots. `gpu`: where draws have samples on the GPU; must outlive this.
+  BatchAssembly(std::uint32_t entries, const TensorShape& tensor, OnError on_error, GpuPrep* gpu = nullptr);
 
   /// Batches that take() gives out lie in the entry of their sequence.
   [[nodiscard]] std::uint32_t entry_of(std::uint64_t sequence) const { return static_cast<std::uint32_t>(sequence % m_entries.size()); }
@@ -93,6 +96,7 @@ class BatchAssembly {
   SlotLayout m_layout;
   std::size_t m_sample_bytes;
   OnError m_on_error;
+  GpuPrep* m_gpu;
   std::vector<Entry> m_entries;
   std::atomic<std::uint64_t> m_end{UINT64_MAX};
   std::atomic<std::uint64_t> m_published{0};

@@ -30,6 +30,7 @@ struct Loader::State {
   LoaderFeeder feeder;
   LoaderReaper reaper;
   LoaderWorkers workers;
+  LoaderGpuWorkers gpu_workers;
   std::uint64_t next_sequence = 0;
   SamplerState delivered_state;  ///< guarded by delivered_mutex
   mutable std::mutex delivered_mutex;
@@ -37,7 +38,7 @@ struct Loader::State {
 };
 
 Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
-    : flow(std::move(given_parts), given_options), feeder(flow), reaper(flow), workers(flow), delivered_state(flow.options.start) {
+    : flow(std::move(given_parts), given_options), feeder(flow), reaper(flow), workers(flow), gpu_workers(flow), delivered_state(flow.options.start) {
   try {
     start();
   } catch (const std::exception&) {
@@ -50,10 +51,11 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
 void Loader::State::start() {
   try {
     for (std::uint32_t i = 0; i < flow.options.workers; ++i) threads.emplace_back([this] { guarded(workers, [] {}); });
-    threads.emplace_back([this] { guarded(reaper, [this] { flow.ready.close(); }); });
+    for (std::uint32_t i = 0; i < gpu_workers.threads(); ++i) threads.emplace_back([this] { guarded(gpu_workers, [] {}); });
+    threads.emplace_back([this] { guarded(reaper, [this] { flow.close_ready(); }); });
     threads.emplace_back([this] { guarded(feeder, [this] { flow.feeding_ended.store(true); }); });
   } catch (const std::exception& error) {
-    throw_no_thread(error, fmt::format("{} loader threads", flow.options.workers + 2), "pass fewer --workers");
+    throw_no_thread(error, fmt::format("{} loader threads", flow.options.workers + gpu_workers.threads() + 2), "pass fewer --workers");
   }
 }
 
@@ -62,7 +64,7 @@ void Loader::State::stop() {
   if (!flow.stopping.exchange(true) && flow.parts.share != nullptr) flow.parts.share->stop();
   if (flow.pool) flow.pool->close();
   flow.notify_all();
-  if (threads.size() < std::size_t{flow.options.workers} + 2) flow.ready.close();  // no reaper was started that would
+  if (threads.size() < std::size_t{flow.options.workers} + gpu_workers.threads() + 2) flow.close_ready();  // no reaper was started that would
   threads.clear();
 }
 
@@ -112,6 +114,10 @@ void Loader::release(ReleaseToken token) {
   if (m_state->flow.pool) static_cast<void>(m_state->flow.pool->release(token).ok());
 }
 const std::byte* Loader::memory(const Batch& batch) const { return m_state->flow.pool ? m_state->flow.pool->data(batch.token.slot) : nullptr; }
+std::uint64_t Loader::gpu_memory(const Batch& batch) const {
+  const std::shared_ptr<GpuPrep>& gpu = m_state->flow.parts.gpu;
+  return gpu ? gpu->address(batch.token.slot) : 0;
+}
 void Loader::stop() { m_state->stop(); }
 
 LoaderTotals Loader::totals() const {
@@ -120,7 +126,8 @@ LoaderTotals Loader::totals() const {
   s.feeder.add_to(totals);
   s.reaper.add_to(totals);
   s.workers.add_to(totals);
-  totals.waiting_for_prep = s.flow.ready.size();
+  s.gpu_workers.add_to(totals);
+  totals.waiting_for_prep = s.flow.ready.size() + s.flow.ready_for_gpu.size();
   totals.ready_batches = s.flow.assembly.ready();
   return totals;
 }
@@ -146,6 +153,7 @@ SamplerState Loader::state() const {
   return state;
 }
 Bytes Loader::slot_bytes() const { return m_state->flow.pool ? m_state->flow.pool->bytes() : 0; }
+const GpuPrep* Loader::gpu_prep() const { return m_state->flow.parts.gpu.get(); }
 std::vector<std::string_view> Loader::operator_names() const { return m_state->flow.parts.prep->operator_names(); }
 
 }  // namespace dsanalyze

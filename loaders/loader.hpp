@@ -20,6 +20,7 @@
 #include "core/trace/span_recorder.hpp"
 #include "loaders/cache/cache.hpp"
 #include "loaders/fetch/fetch_engine.hpp"
+#include "loaders/prep/gpu_prep.hpp"
 #include "loaders/prep/prep.hpp"
 #include "loaders/staging/staging.hpp"
 #include "sampler.hpp"
@@ -76,8 +77,9 @@ struct EpochPrepared {
 
 /// Everything counted since the start, readable while it runs.
 struct LoaderTotals {
-  StageTotals fetch;  ///< misses: samples, bytes, failures, waiting
-  StageTotals prep;   ///< samples prepared, bytes of them, failures (not among the samples), busy, waiting
+  StageTotals fetch;     ///< misses: samples, bytes, failures, waiting
+  StageTotals prep;      ///< samples prepared, bytes of them, failures (not among the samples), busy, waiting; both of the workers alone
+  StageTotals gpu_prep;  ///< of these samples, those of the GPU; busy: of the threads that give it work
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t peer_hits = 0;         ///< misses that came from other ranks
@@ -134,6 +136,7 @@ class Loader final : public BatchSource {
     std::uint32_t staging_slots = 0;     ///< of that producer
     ClaimedSamples* claimed = nullptr;   ///< with `staging`: what its batches have; empty: their parts of the epochs' orders
     RankShare* share = nullptr;          ///< of a rank among several: what it takes of each global mini-batch; empty: all of it
+    std::shared_ptr<GpuPrep> gpu{};      ///< prepares a part of each batch; without staging
   };
   Loader(Parts parts, const LoaderOptions& options);
   ~Loader() override;
@@ -145,6 +148,7 @@ class Loader final : public BatchSource {
   Status next(Batch& batch, Deadline deadline) override;
   void release(ReleaseToken token) override;
   [[nodiscard]] const std::byte* memory(const Batch& batch) const override;
+  [[nodiscard]] std::uint64_t gpu_memory(const Batch& batch) const override;
   /// Ends all work and waits for its threads (reads that the kernel has begun are waited for, for half a minute): counters stand still from then on.
   /// What was not given out is dropped; batches given out stay valid until the loader is destroyed.
   void stop() override;
@@ -162,6 +166,8 @@ class Loader final : public BatchSource {
   /// Where to go on after the batches given out so far.
   [[nodiscard]] SamplerState state() const;
   [[nodiscard]] Bytes slot_bytes() const;
+  /// nullptr where nothing is prepared on a GPU.
+  [[nodiscard]] const GpuPrep* gpu_prep() const;
   [[nodiscard]] std::vector<std::string_view> operator_names() const;
 
  private:

@@ -91,7 +91,8 @@ bool LoaderFeeder::feed_step(std::uint64_t& step) {
     const bool ends_step = slice + 1 == slices;
     const auto ids = Assignment::slice(mine, static_cast<int>(slice), static_cast<int>(slices));
     const BatchAssembly::Draw draw{
-        token, m_flow.pool->data(token.slot), m_sequence, step, slice, slices, epoch, last && ends_step, ends_step ? m_sampler.state() : before};
+        token, m_flow.pool->data(token.slot), m_sequence, step, slice, slices, epoch, last && ends_step, ends_step ? m_sampler.state() : before,
+        epoch, m_flow.on_gpu(ids.size())};
     const std::uint32_t entry = m_flow.assembly.entry_of(m_sequence);
     m_flow.assembly.begin(entry, draw, ids, *m_flow.parts.index);
     m_flow.failures.drew(ids.size());  // before any of them can fail, or a budget would be spent by batches still in flight

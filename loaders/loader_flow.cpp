@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "core/depths.hpp"
 #include "loader_item.hpp"
@@ -41,8 +43,9 @@ LoaderFlow::LoaderFlow(Loader::Parts given_parts, const LoaderOptions& given_opt
       timing(parts.timing),
       tensor(parts.prep->tensor(options.batch_size)),
       pool(own_slots(parts, options, tensor)),
-      assembly(slots(), tensor, options.on_error),
+      assembly(slots(), tensor, options.on_error, parts.gpu.get()),
       ready(std::size_t{slots()} * options.batch_size, timing),
+      ready_for_gpu(parts.gpu ? std::size_t{slots()} * options.batch_size : 1, timing),
       awaited(parts.index->size()),
       generation(next_generation()),
       epochs(*parts.engine, parts.storage_bytes),
@@ -75,12 +78,60 @@ void LoaderFlow::notify_all() {
 
 void LoaderFlow::hand_over(std::span<const LoaderWork> items) {
   if (!items.empty() && items.front().entry != in_window) {
-    ready.push(items, soon());  // the queue has room for every slot's samples
+    push_ready(items);
     return;
   }
   for (const LoaderWork& item : items) {
-    if (const auto whole = window->arrive(item.position, item)) ready.push({&*whole, 1}, soon());
+    if (const auto whole = window->arrive(item.position, item)) push_ready({&*whole, 1});
   }
+}
+
+void LoaderFlow::push_ready(std::span<const LoaderWork> items) {
+  // The queues have room for every slot's samples. Neighbours go the same way.
+  while (!items.empty()) {
+    const auto on_gpu = [&](const LoaderWork& item) { return item.position < assembly.draw(item.entry).on_gpu; };
+    const bool first = on_gpu(items.front());
+    const auto end = parts.gpu ? std::ranges::find_if(items, [&](const LoaderWork& item) { return on_gpu(item) != first; }) : items.end();
+    const auto count = static_cast<std::size_t>(end - items.begin());
+    (first ? ready_for_gpu : ready).push(items.first(count), soon());
+    items = items.subspan(count);
+  }
+}
+
+void LoaderFlow::close_ready() {
+  ready.close();
+  ready_for_gpu.close();
+}
+
+std::uint32_t LoaderFlow::on_gpu(std::size_t samples) const { return parts.gpu ? parts.gpu->of_batch(static_cast<std::uint32_t>(samples)) : 0; }
+
+bool LoaderFlow::keep(const LoaderWork& item) {
+  if (item.keep != LoaderWork::Keep::in_cache || !awaited.claim(item.sample)) return false;
+  if (item.status.ok()) {
+    static_cast<void>(parts.cache->store(item.sample, item.bytes).ok());  // an item that is not kept is fetched again
+  } else {
+    parts.cache->abandon(item.sample);
+  }
+  settle(1);
+  return true;
+}
+
+std::span<const std::byte> LoaderFlow::encoded(const LoaderWork& item, std::vector<std::byte>& scratch, Status& status) {
+  std::span<const std::byte> bytes = item.bytes;
+  if (item.hit.decision == CacheDecision::hit) {
+    if (item.hit.contiguous == nullptr && scratch.size() < item.hit.length) scratch.resize(item.hit.length);
+    bytes = parts.cache->read(item.hit, scratch);
+  }
+  status = item.status;
+  if (status.ok() && bytes.empty()) status = corrupt(Corruption::empty);
+  if (status.ok() && !(*parts.index)[item.sample].has_label()) status = corrupt(Corruption::label);
+  return bytes;
+}
+
+void LoaderFlow::fail(const LoaderWork& item, Status status) {
+  assembly.mark_failed(item.entry, item.position);
+  failures.add(item.sample, status);
+  if (failures.fatal()) notify_all();
 }
 
 void LoaderFlow::settle(std::size_t count) {

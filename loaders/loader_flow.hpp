@@ -68,6 +68,18 @@ struct LoaderFlow {
   void settle(std::size_t count);
   /// The buffer of an item goes back to the engine.
   void give_back(const LoaderWork& item);
+  /// Of a batch of so many samples.
+  [[nodiscard]] std::uint32_t on_gpu(std::size_t samples) const;
+  /// An item that the cache awaits goes there; false for any other.
+  bool keep(const LoaderWork& item);
+  /// The item's encoded bytes, in `scratch` where the cache has them in pieces. `status` is why there is nothing to prepare, otherwise ok.
+  std::span<const std::byte> encoded(const LoaderWork& item, std::vector<std::byte>& scratch, Status& status);
+  /// The sample of an item is not there.
+  void fail(const LoaderWork& item, Status status);
+  /// Nothing more comes to be prepared.
+  void close_ready();
+  /// Items whose bytes are there, to the threads that prepare them.
+  void push_ready(std::span<const LoaderWork> items);
   /// So many more samples of a batch are prepared, or failed; the last of them hands the batch over.
   void finish(std::uint32_t entry, std::uint32_t done);
 
@@ -79,6 +91,7 @@ struct LoaderFlow {
   BatchAssembly assembly;
   std::optional<ShuffleWindow> window;  ///< with a shuffle buffer
   BoundedQueue<LoaderWork> ready;
+  BoundedQueue<LoaderWork> ready_for_gpu;
   AwaitedSamples awaited;
   std::uint32_t generation;  ///< in the tags of this loader's fetches
   EpochLedger epochs;

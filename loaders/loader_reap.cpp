@@ -33,7 +33,7 @@ void LoaderReaper::add_to(LoaderTimes& times) const {
 void LoaderReaper::run() {
   reap_completions();
   drop_left_over();
-  m_flow.ready.close();
+  m_flow.close_ready();
 }
 
 void LoaderReaper::drop_left_over() {

@@ -7,6 +7,7 @@
 
 #include "base/histogram.hpp"
 #include "loader_flow.hpp"
+#include "loaders/prep/gpu_prep.hpp"
 #include "sampler.hpp"
 
 namespace dsanalyze {
@@ -94,8 +95,6 @@ class LoaderWorkers {
   void add_to(LoaderTimes& times) const;
 
  private:
-  /// False where the cache does not await the item.
-  bool keep(const LoaderWork& item);
   /// True if the sample is in its place now.
   bool prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter, std::span<Nanoseconds> spent);
 
@@ -105,6 +104,27 @@ class LoaderWorkers {
   std::vector<StageCounter> m_counters;
   std::vector<DurationHistogram> m_times;  ///< of a sample
   std::vector<SpanTrack*> m_tracks;        ///< nullptr where nothing is traced
+  std::atomic<std::uint32_t> m_started{0};
+};
+
+/// The loader's threads that give samples to the GPU. Threads: run() each its own; the rest any.
+class LoaderGpuWorkers {
+ public:
+  explicit LoaderGpuWorkers(LoaderFlow& flow);
+
+  /// The body of each thread: until the queue is closed.
+  void run();
+  /// 0 where nothing is prepared on a GPU.
+  [[nodiscard]] std::uint32_t threads() const { return static_cast<std::uint32_t>(m_preps.size()); }
+  void add_to(LoaderTotals& totals) const;
+
+ private:
+  /// Prepares what is good among the items; returns how many are.
+  std::size_t prepare(std::span<const LoaderWork> items, GpuPrep::Worker& prep);
+
+  LoaderFlow& m_flow;
+  std::vector<std::unique_ptr<GpuPrep::Worker>> m_preps;
+  std::vector<StageCounter> m_counters;
   std::atomic<std::uint32_t> m_started{0};
 };
 

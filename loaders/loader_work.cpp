@@ -72,6 +72,7 @@ void LoaderWorkers::add_to(LoaderTimes& times) const {
 void LoaderWorkers::run() {
   const std::uint32_t worker = m_started.fetch_add(1);
   if (!m_flow.options.worker_cpus.empty()) set_thread_affinity(m_flow.options.worker_cpus);
+  if (m_flow.parts.gpu) yield_to_other_threads();  // those that give the GPU its work need little time, but soon
   Prep& prep = *m_preps[worker];
   StageCounter& counter = m_counters[worker];
   std::array<LoaderWork, worker_group> items;
@@ -90,7 +91,7 @@ void LoaderWorkers::run() {
     counter.add_waiting(begun - idle_since);
     // The cache first: the next epoch waits for it, and a second worker may need the item.
     std::size_t kept = 0;
-    for (const LoaderWork& item : std::span(items).first(count)) kept += keep(item) ? 1 : 0;
+    for (const LoaderWork& item : std::span(items).first(count)) kept += m_flow.keep(item) ? 1 : 0;
     if (kept > 0 && spans.on()) spans.kept(begun, m_flow.timing.clock->now(), kept);
     std::size_t hit_count = 0;
     std::size_t prepared = 0;
@@ -128,35 +129,16 @@ void LoaderWorkers::run() {
   }
 }
 
-bool LoaderWorkers::keep(const LoaderWork& item) {
-  if (item.keep != LoaderWork::Keep::in_cache || !m_flow.awaited.claim(item.sample)) return false;
-  if (item.status.ok()) {
-    static_cast<void>(m_flow.parts.cache->store(item.sample, item.bytes).ok());  // an item that is not kept is fetched again
-  } else {
-    m_flow.parts.cache->abandon(item.sample);
-  }
-  m_flow.settle(1);
-  return true;
-}
-
 bool LoaderWorkers::prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter,
                             std::span<Nanoseconds> spent) {
-  std::span<const std::byte> encoded = item.bytes;
-  if (item.hit.decision == CacheDecision::hit) {
-    if (item.hit.contiguous == nullptr && scratch.size() < item.hit.length) scratch.resize(item.hit.length);
-    encoded = m_flow.parts.cache->read(item.hit, scratch);
-  }
+  Status status;
+  const std::span<const std::byte> encoded = m_flow.encoded(item, scratch, status);
   const auto output = m_flow.assembly.sample(item.entry, item.position);
-  Status status = item.status;
-  if (status.ok() && encoded.empty()) status = corrupt(Corruption::empty);
-  if (status.ok() && !(*m_flow.parts.index)[item.sample].has_label()) status = corrupt(Corruption::label);
   SampleRoom* const room = m_flow.pool ? &m_flow.pool->room(m_flow.assembly.draw(item.entry).token.slot) : nullptr;
   if (status.ok()) status = prep.prepare({encoded, item.sample, m_flow.assembly.generation(item.entry), item.ready, output, room, spent});
   if (!status.ok()) {
     counter.add_failure();
-    m_flow.assembly.mark_failed(item.entry, item.position);
-    m_flow.failures.add(item.sample, status);
-    if (m_flow.failures.fatal()) m_flow.notify_all();
+    m_flow.fail(item, status);
   }
   return status.ok();
 }

@@ -134,8 +134,14 @@ std::unique_ptr<Loader> Pipeline::make_loader(const Use& use) {
   const auto& allowed = m_inputs.host.cpus_allowed;
   if (use.cores && *use.cores <= static_cast<int>(allowed.size())) options.worker_cpus.assign(allowed.begin(), allowed.begin() + *use.cores);
   const PrepFactory* prep = use.prep == PrepUse::none ? m_no_prep.get() : m_prep.get();
+  std::shared_ptr<GpuPrep> gpu;
+  if (const double share = use.gpu_share.value_or(settings.gpu_share); m_inputs.gpu && use.prep == PrepUse::as_set && share > 0) {
+    const ImagePrepOptions image{m_inputs.image_prep, settings.dtype, settings.layout, settings.seed, m_inputs.crop, m_inputs.resize};
+    gpu = std::make_shared<GpuPrep>(m_inputs.gpu, GpuPrep::Options{image, share, options.prefetch_batches + options.held_batches, options.batch_size},
+                                    m_timing);
+  }
   return std::make_unique<Loader>(Loader::Parts{m_spec.index, m_engine.get(), &cache(), prep, storage_bytes(), m_timing, use.recorder, use.spans,
-                                                use.staging, use.staging_slots, use.claimed, m_spec.share},
+                                                use.staging, use.staging_slots, use.claimed, m_spec.share, std::move(gpu)},
                                   options);
 }
 

@@ -25,6 +25,7 @@ struct LoadInputs {
   int resize = 0;
   SampleForm form = SampleForm::prepared;  ///< of real prep of images
   HostFacts host;
+  std::shared_ptr<Gpu> gpu{};  ///< where prep_place is not the CPU
 };
 
 enum class PrepUse { as_set, none };
@@ -47,13 +48,13 @@ class Pipeline {
     std::vector<int> worker_cpus;
     FetchWay way;
     SlotPages slot_pages = SlotPages::before_use;
-    std::optional<int> prefetch_batches{};  ///< empty: as the settings say
-    StorageCost storage_cost;               ///< with least_priority: of cost-aware admission
+    StorageCost storage_cost;  ///< with least_priority: of cost-aware admission
     float least_priority = 0;
     std::shared_ptr<ServerScope> server{};  ///< whose cache and devices are used, with others; empty: this pipeline's own server
     PeerSource* peers = nullptr;            ///< other ranks' caches, asked as `rules` say, before storage; with least_priority partition_priority
     const PartitionRules* rules = nullptr;  ///< with `peers`
     RankShare* share = nullptr;             ///< what this rank takes of each global mini-batch; empty: all of it
+    std::optional<int> prefetch_batches{};  ///< empty: as the settings say
   };
   Pipeline(const LoadInputs& inputs, const Spec& spec, Timing timing);
   /// A server as pipelines of these inputs make it, for `users` of them at once.
@@ -70,6 +71,7 @@ class Pipeline {
     SpanRecorder* spans = nullptr;                     ///< told what each thread does
     StagingProducer* staging = nullptr;                ///< a group's, whose batches are made instead of this loader's own
     std::uint32_t staging_slots = 0;                   ///< of that producer
+    std::optional<double> gpu_share = std::nullopt;    ///< of each batch, instead of the settings'
     ClaimedSamples* claimed = nullptr;                 ///< what its batches have; empty: their parts of the epochs' orders
   };
   /// One loader at a time.

@@ -19,6 +19,8 @@ class Normaliser {
   Normaliser(const ImagePrep& prep, DType dtype, Layout layout, const NormaliseKernels& kernels = best_normalise_kernels());
   /// Requires room for the whole sample in `sample`.
   void write(const SampleRows& rows, std::span<std::byte> sample) const;
+  /// Scales and offsets of the colours; the place is left empty.
+  [[nodiscard]] const SampleTarget& target() const { return m_target; }
 
  private:
   NormaliseKernels::Write m_write;

@@ -109,6 +109,17 @@ void take_cache(const ProfileResult& profile, double scale, RateModel& model) {
   model.misses = MissModel(std::move(facts));
 }
 
+/// Both servers were measured for a moment only, P for longer: they give P together, and keep their ratio.
+void take_servers(const PrepServersRecord& record, RateModel& model) {
+  PrepServers servers{record.cpu_samples_per_s, record.gpu_samples_per_s, record.cores, record.gpu_core_seconds_per_sample};
+  if (!(servers.cpu > 0) || !(servers.gpu > 0) || !(servers.cores > 0)) return;
+  const double measured = model.rates.prep / servers.with_share(model.gpu_share);
+  if (model.prep_place != PrepPlace::cpu) servers.gpu *= measured;
+  if (model.prep_place != PrepPlace::gpu) servers.cpu *= measured;
+  if (model.prep_place != PrepPlace::cpu) servers.gpu_core_seconds /= measured;
+  model.prep_servers = servers;
+}
+
 }  // namespace
 
 RateModel rate_model(const ProfileResult& profile) {
@@ -133,7 +144,7 @@ RateModel rate_model(const ProfileResult& profile) {
     model.accelerators = settings.accelerators;
   }
   if (profile.transfer && profile.transfer->samples_per_s > 0) {
-    model.transfer = profile.transfer->samples_per_s;
+    model.transfer = profile.transfer->samples_per_s * (1 - settings.gpu_share);  // of samples that are copied
     model.transfer_error = relative_error(*profile.transfer);
     model.transfers_floats = settings.dtype == DType::float32;
   }
@@ -141,6 +152,9 @@ RateModel rate_model(const ProfileResult& profile) {
     model.network = profile.network->samples_per_s;
     model.network_error = relative_error(*profile.network);
   }
+  model.prep_place = settings.prep_place;
+  model.gpu_share = settings.gpu_share;
+  if (profile.prep_servers) take_servers(*profile.prep_servers, model);
   model.batch_size = settings.batch_size;
   model.any_batch_size = emulates_accelerator(settings);
 

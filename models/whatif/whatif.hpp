@@ -22,7 +22,10 @@ struct RateModel {
   double ingestion_error = 0, prep_error = 0, cache_error = 0, storage_error = 0, network_error = 0;
   std::optional<double> transfer;  ///< H: samples/s that can be copied to all accelerators at once; nullopt: emulated ones, which copy in no time
   double transfer_error = 0;
-  bool transfers_floats = false;       ///< samples are copied as float32
+  bool transfers_floats = false;            ///< samples are copied as float32
+  std::optional<PrepServers> prep_servers;  ///< where a GPU can prepare, too; such that they give P as it was measured
+  PrepPlace prep_place = PrepPlace::cpu;
+  double gpu_share = 0;                ///< of each batch, as measured
   double run_error = 0;                ///< what another run adds, in the same measure: the others are of what varied within this one; 0: not known
   double cache_fraction = 0;           ///< of the dataset, as measured
   std::optional<double> cores;         ///< behind P
@@ -80,6 +83,7 @@ struct WhatIfQuestion {
     std::optional<double> factor;
   };
   std::vector<CoreChange> cores;
+  std::vector<PrepPlace> prep_places;  ///< split: with the share that the model chooses
   std::vector<double> accelerator_speeds;
   std::vector<double> transfers;  ///< factors of H
   std::vector<double> accelerators;

@@ -108,6 +108,9 @@ Setup as_measured(const RateModel& model) {
   setup.ingestion = model.rates.ingestion;
   setup.transfer = model.transfer;
   setup.prep = model.rates.prep;
+  setup.prep_servers = model.prep_servers;
+  setup.prep_place = model.prep_place;
+  setup.gpu_share = model.gpu_share;
   setup.cache = model.rates.cache;
   setup.storage = model.rates.storage;
   setup.cache_fraction = model.cache_fraction;
@@ -115,6 +118,22 @@ Setup as_measured(const RateModel& model) {
   setup.network = model.network.value_or(setup.network);
   setup.local_batch = model.batch_size.value_or(1) * model.accelerators.value_or(1);
   return setup;
+}
+
+void take_prep(Setup& setup) {
+  const PrepServers& servers = *setup.prep_servers;
+  switch (setup.prep_place) {
+    case PrepPlace::cpu:
+      setup.gpu_share = 0;
+      break;
+    case PrepPlace::gpu:
+      setup.gpu_share = 1;
+      break;
+    case PrepPlace::split:
+      setup.gpu_share = servers.best_share();
+      break;
+  }
+  setup.prep = servers.with_share(setup.gpu_share);
 }
 
 std::optional<std::string> impossible(const RateModel& model, const Variant& variant) {
@@ -140,10 +159,11 @@ Evaluation evaluate(const RateModel& model, const Setup& setup) {
   // What accelerators are emulated at is asked for and the same in every run.
   const double run_error_of_ingestion = model.any_batch_size ? 0 : model.run_error;
   if (stages.ingestion) result.ingestion = with_error(*stages.ingestion, std::hypot(model.ingestion_error, run_error_of_ingestion));
-  // A batch is copied while the one before is trained on, so the slower of the two counts.
+  // A batch is copied while the one before is trained on, so the slower of the two counts. What the GPU has prepared is there already.
+  const double copied = 1 - setup.gpu_share;
   if (const double all = setup.jobs > 1 ? setup.jobs : setup.servers;
-      stages.ingestion && setup.transfer && *setup.transfer * all < *stages.ingestion) {
-    stages.ingestion = *setup.transfer * all;
+      stages.ingestion && setup.transfer && *setup.transfer * all < *stages.ingestion * copied) {
+    stages.ingestion = *setup.transfer * all / copied;
     result.ingestion = with_error(*stages.ingestion, std::hypot(model.transfer_error, model.run_error));
     result.by_transfer = true;
   }

@@ -21,6 +21,9 @@ struct Setup {
   std::optional<double> ingestion;
   std::optional<double> transfer;  ///< H
   double prep = 0;
+  std::optional<PrepServers> prep_servers;  ///< prep follows from them where they are known
+  PrepPlace prep_place = PrepPlace::cpu;
+  double gpu_share = 0;
   double cache = 0;
   double storage = 0;
   double cache_fraction = 0;
@@ -36,6 +39,8 @@ struct Setup {
   std::shared_ptr<const MissModel> misses;  ///< of another kind of cache than the model's
 };
 Setup as_measured(const RateModel& model);
+/// Of a setup with prep_servers: prep as they give it where prep is.
+void take_prep(Setup& setup);
 
 /// A rate with its 95 % interval.
 struct RateEstimate {

@@ -97,7 +97,13 @@ std::vector<Step> core_steps(const RateModel& model, const WhatIfQuestion& quest
     const double factor = model.scaling.factor(*model.cores, cores);
     const double error = model.scaling.scaled_error(*model.cores, cores, model.prep_error);
     steps.emplace_back([factor, cores, error](Variant& variant) {
-      variant.setup.prep *= factor;
+      if (variant.setup.prep_servers) {
+        variant.setup.prep_servers->cpu *= factor;
+        variant.setup.prep_servers->cores = cores;
+        take_prep(variant.setup);
+      } else {
+        variant.setup.prep *= factor;
+      }
       variant.setup.prep_error = error;
       variant.change.cores = cores;
     });
@@ -121,6 +127,20 @@ std::vector<Step> speed_steps(const RateModel& model, const WhatIfQuestion& ques
     steps.emplace_back([factor](Variant& variant) {
       *variant.setup.ingestion *= factor;
       variant.change.accelerator_speed = factor;
+    });
+  }
+  return steps;
+}
+
+std::vector<Step> prep_steps(const RateModel& model, const WhatIfQuestion& question) {
+  std::vector<Step> steps;
+  if (!question.prep_places.empty() && !model.prep_servers)
+    throw UsageError("--prep: what a GPU prepares is not known; profile with --accelerator cuda:RATE on a machine with a GPU and NVIDIA's nvJPEG");
+  for (const PrepPlace place : question.prep_places) {
+    steps.emplace_back([place](Variant& variant) {
+      variant.setup.prep_place = place;
+      take_prep(variant.setup);
+      variant.change.prep_place = place;
     });
   }
   return steps;
@@ -278,6 +298,7 @@ std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQues
     throw UsageError("--jobs and --servers: jobs that share a server and one job on many servers are asked about one at a time");
   return {cache_steps(model, question, findings),
           cache_kind_steps(model, question),
+          prep_steps(model, question),
           core_steps(model, question, findings),
           speed_steps(model, question),
           transfer_steps(model, question),

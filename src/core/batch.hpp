@@ -59,6 +59,7 @@ struct Batch {
   std::uint64_t labels_offset = 0;  ///< count x std::uint32_t
   Nanoseconds ready_at = 0;         ///< when its last sample was done
   ReleaseToken token;
+  std::uint32_t on_gpu = 0;  ///< so many of its first samples lie on the GPU (BatchSource::gpu_memory()), and not in memory()
 };
 
 /// A stream of prepared batches, wherever they are made: by this process's loader, or by a group of jobs. Threads: next() one caller; the rest any.
@@ -72,6 +73,9 @@ class BatchSource {
   virtual void release(ReleaseToken token) = 0;
   /// What the offsets in a batch count from, until it is released.
   [[nodiscard]] virtual const std::byte* memory(const Batch& batch) const = 0;
+  /// Where its samples lie on the GPU, until it is released; 0 where the source prepares nothing there. Samples from `on_gpu` on are still to be
+  /// copied there.
+  [[nodiscard]] virtual std::uint64_t gpu_memory(const Batch& /*batch*/) const { return 0; }
   /// No more batches are wanted.
   virtual void stop() = 0;
   [[nodiscard]] virtual std::string failure() const = 0;

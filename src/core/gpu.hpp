@@ -3,12 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "base/text/units.hpp"
+#include "core/gpu_crop.hpp"
 
 namespace dsanalyze {
 
@@ -73,8 +75,34 @@ class GpuStream {
   virtual void copy_across(std::uint64_t to, std::uint64_t from, Bytes bytes) = 0;
   /// All of the GPU is busy for so long: it reads and writes `touched` again and again.
   virtual void occupy(double seconds, const GpuMemory& touched) = 0;
+  /// Makes samples of `count` photographs; the array of them lies on the GPU at `crops`.
+  virtual void crop(std::uint64_t crops, std::size_t count, const GpuCropOutput& output) = 0;
   /// What is given from now on begins after that mark, of any GPU.
   virtual void wait_for(const GpuMark& mark) = 0;
+};
+
+/// A JPEG image, and where its pixels go on the GPU: red, green and blue of a byte each, in rows of `pitch` bytes.
+struct GpuJpeg {
+  std::span<const std::byte> encoded;
+  std::uint64_t pixels = 0;
+  std::size_t pitch = 0;
+};
+
+/// Decodes JPEG images into a GPU's memory, by its JPEG engines where it has some, else by its multiprocessors. Threads: one at a time, each with a
+/// decoder of its own.
+class GpuJpegDecoder {
+ public:
+  virtual ~GpuJpegDecoder() = default;
+  struct Size {
+    int width = 0;
+    int height = 0;
+  };
+  /// By its header alone; nullopt for what this decoder leaves to the CPU (progressive, grey, CMYK, damaged, no JPEG).
+  virtual std::optional<Size> size_of(std::span<const std::byte> encoded) = 0;
+  /// In the stream's order; `encoded` must stay until a mark after it is reached. False where it refuses: then it is not known what was decoded.
+  virtual bool decode(std::span<const GpuJpeg> images, GpuStream& stream) = 0;
+  /// "7 JPEG engines (nvJPEG 13.0)"
+  [[nodiscard]] virtual std::string description() const = 0;
 };
 
 /// One GPU. What it gives out keeps it open. Threads: any.
@@ -87,6 +115,8 @@ class Gpu {
   virtual std::unique_ptr<GpuPinned> pin(std::span<const std::byte> memory) = 0;
   virtual std::unique_ptr<GpuStream> make_stream() = 0;
   virtual std::unique_ptr<GpuMark> make_mark() = 0;
+  /// Throws UsageError where the decoder's library is not there: says which, and what to do.
+  virtual std::unique_ptr<GpuJpegDecoder> make_jpeg_decoder() = 0;
 };
 
 /// The GPUs of this machine that CUDA shows to this process. What it opened may outlive it.

@@ -22,6 +22,21 @@ double seconds_per_sample(double x, double cache_rate, double storage_rate) { re
 
 }  // namespace
 
+double PrepServers::cpu_beside_gpu() const { return cpu * std::max(1 - gpu * gpu_core_seconds / cores, 0.0); }
+
+double PrepServers::best_share() const {
+  if (gpu_core_seconds * cpu >= cores) return 0;  // to give the GPU a sample takes as long as to prepare it
+  return together() > 0 ? gpu / together() : 0;
+}
+
+double PrepServers::with_share(double share) const {
+  // At a rate r the GPU's part takes r * share * gpu_core_seconds of the cores, and the CPU's part r * (1 - share) / cpu of all of them.
+  const double of_cores = (1 - share) / cpu + share * gpu_core_seconds / cores;
+  const double by_cores = of_cores > 0 ? 1 / of_cores : std::numeric_limits<double>::infinity();
+  const double by_gpu = share > 0 ? gpu / share : std::numeric_limits<double>::infinity();
+  return std::min(by_cores, by_gpu);
+}
+
 void require_cached_fraction(double cached) {
   if (!(cached >= 0 && cached <= 1)) throw std::domain_error(fmt::format("a cached fraction lies between 0 and 1, found {}", cached));
 }

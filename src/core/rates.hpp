@@ -49,6 +49,23 @@ struct BottleneckRule {
 };
 BottleneckRule bottleneck(double fetch, double prep, std::optional<double> ingestion);
 
+/// Prep by two servers at once, the CPU's cores and a GPU, in samples/s of each alone. The GPU's samples take cores, too.
+struct PrepServers {
+  double cpu = 0;               ///< all cores, nothing on the GPU
+  double gpu = 0;               ///< the GPU, no sample on a core of its own
+  double cores = 1;             ///< behind `cpu`
+  double gpu_core_seconds = 0;  ///< of cores, for each sample of the GPU: they give it its work
+
+  /// What cores still prepare while the GPU has as much to do as it can.
+  [[nodiscard]] double cpu_beside_gpu() const;
+  /// Of both together, where that is more than the cores alone.
+  [[nodiscard]] double together() const { return gpu + cpu_beside_gpu(); }
+  /// Of each batch, for the GPU: such that both end at the same time; 0 where the cores alone are faster.
+  [[nodiscard]] double best_share() const;
+  /// With such a share for the GPU, the slower of both decides.
+  [[nodiscard]] double with_share(double share) const;
+};
+
 /// The share of an epoch lost to prep and to fetch by the closed form: with T = 1/min(F,P,G), prep = (1/min(P,G) - 1/G)/T and
 /// fetch = (1/min(F,P,G) - 1/min(P,G))/T, the differences that the runs measure [DS-Analyzer, section 3.2].
 struct StallShares {

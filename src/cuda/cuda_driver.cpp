@@ -6,6 +6,8 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "base/system/files.hpp"
 #include "base/text/text.hpp"
 #include "driver_api.hpp"
+#include "jpeg_decoder.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -32,6 +35,7 @@ class Opened {
                      fmt::format("kernels for {} (compute capability {}.{}, driver for {})", gpu.name, gpu.compute_major, gpu.compute_minor,
                                  version_text(driver.version())));
       driver.require(driver->cuModuleGetFunction(&m_occupy, m_module, "dsanalyze_occupy"), "the kernel dsanalyze_occupy");
+      driver.require(driver->cuModuleGetFunction(&m_crop, m_module, "dsanalyze_crop"), "the kernel dsanalyze_crop");
     } catch (...) {
       close();
       throw;
@@ -49,6 +53,7 @@ class Opened {
   void give_up() const noexcept { m_given_up = true; }
   [[nodiscard]] const DriverLibrary& driver() const { return m_driver; }
   [[nodiscard]] Function occupy() const { return m_occupy; }
+  [[nodiscard]] Function crop() const { return m_crop; }
 
  private:
   void close() noexcept {
@@ -63,6 +68,7 @@ class Opened {
   Context m_context = nullptr;
   Module m_module = nullptr;
   Function m_occupy = nullptr;
+  Function m_crop = nullptr;
   mutable std::atomic<bool> m_given_up{false};
 };
 using OpenedGpu = std::shared_ptr<const Opened>;
@@ -169,6 +175,16 @@ class CudaStream final : public GpuStream {
                                             arguments.data(), nullptr),
             "the kernel dsanalyze_occupy");
   }
+  void crop(std::uint64_t crops, std::size_t count, const GpuCropOutput& output) override {
+    if (count == 0) return;
+    const auto tiles = [&](int length) { return static_cast<unsigned>((output.size + length - 1) / length); };
+    GpuCropOutput given = output;
+    std::array<void*, 2> arguments{&crops, &given};
+    m_gpu->enter();
+    require(m_gpu->driver()->cuLaunchKernel(m_gpu->crop(), tiles(gpu_crop_tile_columns), tiles(gpu_crop_tile_rows), static_cast<unsigned>(count),
+                                            gpu_crop_tile_columns, gpu_crop_tile_rows, 1, 0, m_stream, arguments.data(), nullptr),
+            "the kernel dsanalyze_crop");
+  }
   void wait_for(const GpuMark& mark) override;
 
  private:
@@ -219,18 +235,71 @@ void CudaStream::wait_for(const GpuMark& mark) {
   require(m_gpu->driver()->cuStreamWaitEvent(m_stream, static_cast<const CudaMark&>(mark).handle(), 0), "a wait for an event");
 }
 
+/// Decoders that were given back: to start one takes nvJPEG a good part of a second.
+class DecoderPool {
+ public:
+  explicit DecoderPool(OpenedGpu gpu) : m_gpu(std::move(gpu)) {}
+  ~DecoderPool() {
+    const bool there = m_gpu->try_enter();
+    for (const auto& decoder : m_idle)
+      if (!there) decoder->forget();
+  }
+  DecoderPool(const DecoderPool&) = delete;
+  DecoderPool& operator=(const DecoderPool&) = delete;
+  std::unique_ptr<JpegDecoder> take() {
+    m_gpu->enter();
+    const std::scoped_lock lock(m_mutex);
+    if (m_idle.empty()) return std::make_unique<JpegDecoder>();
+    auto decoder = std::move(m_idle.back());
+    m_idle.pop_back();
+    return decoder;
+  }
+  void give_back(std::unique_ptr<JpegDecoder> decoder) {
+    const std::scoped_lock lock(m_mutex);
+    m_idle.push_back(std::move(decoder));
+  }
+  [[nodiscard]] const Opened& gpu() const { return *m_gpu; }
+
+ private:
+  OpenedGpu m_gpu;
+  std::mutex m_mutex;
+  std::vector<std::unique_ptr<JpegDecoder>> m_idle;
+};
+
+class CudaJpegDecoder final : public GpuJpegDecoder {
+ public:
+  explicit CudaJpegDecoder(std::shared_ptr<DecoderPool> pool) : m_pool(std::move(pool)), m_decoder(m_pool->take()) {}
+  ~CudaJpegDecoder() override { m_pool->give_back(std::move(m_decoder)); }
+  std::optional<Size> size_of(std::span<const std::byte> encoded) override {
+    m_pool->gpu().enter();
+    return m_decoder->size_of(encoded);
+  }
+  bool decode(std::span<const GpuJpeg> images, GpuStream& stream) override {
+    m_pool->gpu().enter();
+    return m_decoder->decode(images, static_cast<CudaStream&>(stream).handle());
+  }
+  [[nodiscard]] std::string description() const override { return m_decoder->description(); }
+
+ private:
+  std::shared_ptr<DecoderPool> m_pool;
+  std::unique_ptr<JpegDecoder> m_decoder;
+};
+
 class CudaGpu final : public Gpu {
  public:
-  CudaGpu(OpenedGpu opened, GpuInfo info) : m_opened(std::move(opened)), m_info(std::move(info)) {}
+  CudaGpu(OpenedGpu opened, GpuInfo info)
+      : m_opened(std::move(opened)), m_info(std::move(info)), m_decoders(std::make_shared<DecoderPool>(m_opened)) {}
   [[nodiscard]] const GpuInfo& info() const override { return m_info; }
   std::unique_ptr<GpuMemory> allocate(Bytes bytes) override { return std::make_unique<CudaMemory>(m_opened, m_info, bytes); }
   std::unique_ptr<GpuPinned> pin(std::span<const std::byte> memory) override { return std::make_unique<CudaPinned>(m_opened, memory); }
   std::unique_ptr<GpuStream> make_stream() override { return std::make_unique<CudaStream>(m_opened, m_info.multiprocessors); }
   std::unique_ptr<GpuMark> make_mark() override { return std::make_unique<CudaMark>(m_opened); }
+  std::unique_ptr<GpuJpegDecoder> make_jpeg_decoder() override { return std::make_unique<CudaJpegDecoder>(m_decoders); }
 
  private:
   OpenedGpu m_opened;
   GpuInfo m_info;
+  std::shared_ptr<DecoderPool> m_decoders;
 };
 
 class CudaDriver final : public GpuDriver {

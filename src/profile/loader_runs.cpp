@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "occupied_gpu.hpp"
 #include "profile/jobs/job_runs.hpp"
 #include "run_support.hpp"
 #include "runs.hpp"
@@ -250,6 +251,9 @@ bool fill_cache(RunContext& context, Pipeline& pipeline, double seconds) {
 }
 
 Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds) {
+  // Training goes on while a GPU prepares, and slows it down.
+  std::optional<OccupiedGpu> training;
+  if (context.inputs.gpu && context.inputs.settings.gpu_share > 0) training.emplace(context.inputs.gpu, context.timing);
   MeteredRun run(context, pipeline, {.first_epoch = 1}, Takes::nothing);
   run.run_for("prep", seconds, [&](const TrainingLog& log, Nanoseconds end) { return run.loader_rate(log, end); });
 

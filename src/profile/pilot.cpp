@@ -41,22 +41,24 @@ RunContext pilot_context(const RunContext& context) {
 TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan) {
   TimeShares shares;
   shares.pilot = inputs.settings.prep == Seam::real || inputs.settings.storage == Seam::real ? 4 : 0;
+  shares.servers = inputs.gpu && (runs(plan, "prep") || inputs.settings.prep_place != PrepPlace::cpu) ? 12 : 0;
   shares.fetch = runs(plan, "fetch") ? 16 : 0;
   shares.curve = runs(plan, "fetch") || inputs.settings.admission == Admission::cost_aware ? 8 : 0;
   shares.prep = runs(plan, "prep") ? 18 : 0;
   shares.cache = runs(plan, "prep") ? 4 : 0;
-  shares.fewer_cores = runs(plan, "prep") && inputs.settings.prep == Seam::real && inputs.settings.workers > 1 ? 8 : 0;
+  shares.fewer_cores =
+      runs(plan, "prep") && inputs.settings.prep == Seam::real && inputs.settings.prep_place == PrepPlace::cpu && inputs.settings.workers > 1 ? 8 : 0;
   shares.synthetic = runs(plan, "synthetic") ? 10 : 0;
   shares.transfer = runs(plan, "synthetic") && inputs.settings.accelerator == AcceleratorKind::cuda ? (inputs.settings.mesh.empty() ? 10 : 15) : 0;
   shares.cached = runs(plan, "cached") ? 14 : 0;
   shares.full = runs(plan, "full") ? 32 : 0;
   shares.filling = runs(plan, "prep") || runs(plan, "cached") ? 10 : 0;
   constexpr double starting_and_ending = 2;
-  const double sum = shares.pilot + shares.fetch + shares.curve + shares.filling + shares.prep + shares.cache + shares.fewer_cores +
+  const double sum = shares.pilot + shares.servers + shares.fetch + shares.curve + shares.filling + shares.prep + shares.cache + shares.fewer_cores +
                      shares.synthetic + shares.transfer + shares.cached + shares.full + starting_and_ending;
   const double unit = 0.97 * plan.seconds / sum;
-  for (double* share : {&shares.pilot, &shares.fetch, &shares.curve, &shares.filling, &shares.prep, &shares.cache, &shares.fewer_cores,
-                        &shares.synthetic, &shares.transfer, &shares.cached, &shares.full})
+  for (double* share : {&shares.pilot, &shares.servers, &shares.fetch, &shares.curve, &shares.filling, &shares.prep, &shares.cache,
+                        &shares.fewer_cores, &shares.synthetic, &shares.transfer, &shares.cached, &shares.full})
     *share *= unit;
   return shares;
 }
@@ -96,7 +98,9 @@ PilotRates run_pilot(RunContext& context, double seconds) {
   if (settings.prep == Seam::real) {
     const auto [totals, took] = measure(PrepUse::as_set);
     const double busy = std::max(to_seconds(totals.prep.busy), 1e-6);
-    rates.prep = std::max(1.0, static_cast<double>(totals.prep.samples) / busy * std::min<double>(settings.workers, settings.cores));
+    rates.prep = settings.prep_place != PrepPlace::cpu
+                     ? static_cast<double>(totals.prep.samples) / took
+                     : std::max(1.0, static_cast<double>(totals.prep.samples) / busy * std::min<double>(settings.workers, settings.cores));
   }
   return rates;
 }

@@ -20,7 +20,8 @@ RunContext pilot_context(const RunContext& context);
 
 /// How long each run may take.
 struct TimeShares {
-  double pilot = 0, fetch = 0, curve = 0, filling = 0, prep = 0, cache = 0, fewer_cores = 0, synthetic = 0, transfer = 0, cached = 0, full = 0;
+  double pilot = 0, servers = 0, fetch = 0, curve = 0, filling = 0, prep = 0, cache = 0, fewer_cores = 0, synthetic = 0, transfer = 0, cached = 0,
+         full = 0;
 };
 TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan);
 

@@ -266,6 +266,8 @@ void check_dataset(const ProfileSettings& settings, const DatasetIndex& index) {
         "--order shards: every sample of this dataset is a file of its own; pass --order random or sequential, or pack it into shards: dsanalyze "
         "dataset convert SOURCE DEST --to tar");
   }
+  if (settings.prep_place != PrepPlace::cpu && index.facts().array)
+    throw UsageError("--prep gpu and split: the samples of this dataset are numbers that need no prep; leave out --prep");
   if (settings.accelerator == AcceleratorKind::cpu) require_labels(index);
 }
 

@@ -149,6 +149,25 @@ std::optional<DistributionRecord> size_distribution(const DatasetIndex& index) {
   return record;
 }
 
+/// The GPU's share of each batch by the rate model; says so.
+double chosen_share(const std::optional<PrepServersRecord>& servers, EventSink& events) {
+  if (!servers)
+    throw UsageError(
+        "--prep split: the time was too short to measure what the GPU and the cores prepare: pass a longer --time-budget, or --prep split:SHARE");
+  const PrepServers rates = prep_servers(*servers);
+  const double share = rates.best_share();
+  events.note(fmt::format("split of prep: {:.1f} % of each batch on the GPU, which prepares {} samples/s by {}, the cores {} beside it", 100 * share,
+                          format_number(rates.gpu), servers->decoder, format_number(rates.cpu_beside_gpu())));
+  return share;
+}
+
+/// Copies of what the GPU does not prepare itself; nothing where that is everything.
+std::optional<RateRecord> of_cpu_part(RateRecord transfer, double gpu_share) {
+  if (gpu_share >= 1) return std::nullopt;
+  for (double* value : {&transfer.samples_per_s, &transfer.ci95_samples_per_s.low, &transfer.ci95_samples_per_s.high}) *value /= 1 - gpu_share;
+  return transfer;
+}
+
 /// P, its curve over cores, and C: what the warm cache serves to.
 template <typename Keep>
 void measure_prep(RunContext& context, Pipeline& warm, const TimeShares& shares, ProfileResult& result, Keep keep) {
@@ -201,8 +220,9 @@ ProfileResult run_other_rank(RunContext& context, double pilot_seconds) {
 
 }  // namespace
 
-ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing) {
+ProfileResult run_profile(const ProfileInputs& given, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing) {
   const auto started = std::chrono::system_clock::now();
+  ProfileInputs inputs = given;  // the split of prep is chosen below
   RunContext context{inputs, plan, inputs.index, 0, events, std::move(stop), timing, timing.clock->now(), {}, true, {}, {}};
   if (inputs.settings.memory_limit) const MemoryGroup permitted;  // throws now rather than when the full run's turn comes
   const TimeShares shares = share_time(inputs, plan);
@@ -212,7 +232,11 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
     return result;
   }
   choose_io(context, shares.pilot / 2);
-  const PilotRates pilot = run_pilot(context, shares.pilot / 2);
+  const auto servers = shares.servers > 0 ? measure_prep_servers(context, shares.servers) : std::nullopt;
+  if (inputs.settings.prep_place == PrepPlace::split && inputs.settings.gpu_share == 0) inputs.settings.gpu_share = chosen_share(servers, events);
+  PilotRates pilot = run_pilot(context, shares.pilot / 2);
+  if (servers && inputs.settings.prep_place != PrepPlace::cpu)
+    pilot.prep = std::max(pilot.prep, prep_servers(*servers).with_share(inputs.settings.gpu_share));
   context.subset = draw_subset(inputs, choose_subset(inputs, plan, pilot, shares));
   context.subset_cache_bytes = static_cast<Bytes>(std::llround(plan.cache_fraction * static_cast<double>(context.subset->bytes())));
   if (context.subset->size() < inputs.index->facts().total_samples) {
@@ -242,6 +266,7 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   if (inputs.settings.prep == Seam::real)
     if (const double speed = calibrate_cpu(timing); speed > 0) result.host.calibration_passes_per_s = speed;
   result.dataset = dataset_record(inputs, *context.subset);
+  result.prep_servers = servers;
   result.order = order_record(context);
   result.distributions.sample_bytes = size_distribution(*context.subset);
   const auto keep = [&](Measured measured) {
@@ -269,7 +294,8 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   if (wanted("synthetic") && inputs.settings.accelerator == AcceleratorKind::cuda) {
     const bool mesh = !inputs.settings.mesh.empty();
     const double seconds = shares.transfer / (mesh ? 3 : 2);
-    if (RateRecord transfer = measure_transfer(context, seconds); transfer.samples_per_s > 0) result.transfer = std::move(transfer);
+    if (RateRecord transfer = measure_transfer(context, seconds); transfer.samples_per_s > 0)
+      result.transfer = of_cpu_part(transfer, inputs.settings.gpu_share);
     result.transfer_by_copy = measure_transfer_curve(context, seconds);
     if (mesh) result.transfer_by_feed = measure_feeds(context, seconds);
   }

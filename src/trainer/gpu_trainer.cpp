@@ -37,6 +37,13 @@ class Lane {
     require_reached(*m_origin, longest_wait, timing, "an empty step");
     return timing.clock->now();
   }
+  /// The samples that are not at `address` already.
+  void complete(std::uint64_t step, const std::byte* samples, const Batch& batch, std::uint64_t address) {
+    const std::size_t bytes = batch.tensor.sample_bytes();
+    const std::size_t there = bytes * batch.on_gpu;
+    if (batch.on_gpu < batch.count) m_copies->copy_in(address + there, samples + there, bytes * (batch.count - batch.on_gpu));
+    marks(step).copied->set(*m_copies);
+  }
   void take(std::uint64_t step, const std::byte* samples, const TensorShape& tensor) {
     GpuMemory& buffer = *m_buffers[step % steps_ahead];
     if (part_bytes(m_part, tensor) > buffer.size()) throw Error("a batch is larger than the GPU's memory for it");
@@ -94,7 +101,7 @@ class GpuTrainer final : public Trainer {
       Slice& slice = m_slices.emplace_back();
       for (const DevicePart& part : devices)
         slice.lanes.emplace_back(gpus[part.device], std::ranges::count(gpus, gpus[part.device]), part,
-                                 options.memory ? part_bytes(part, options.tensor) : 0);
+                                 options.memory && !options.gpu_memory ? part_bytes(part, options.tensor) : 0);
       for (Lane& lane : slice.lanes) slice.last_ends.push_back(lane.start(timing));
     }
   }
@@ -159,7 +166,10 @@ class GpuTrainer final : public Trainer {
   void copy(Slice& slice, const Batch& batch) {
     if (!copies(batch)) return;
     const std::byte* const memory = m_options.memory(batch);
+    if (m_options.gpu_memory && batch.on_gpu == batch.count)
+      return slice.lanes.front().complete(slice.taken, memory, batch, m_options.gpu_memory(batch));
     if (auto& pinned = m_pinned[memory]; !pinned) pinned = slice.lanes.front().gpu().pin({memory, m_options.slot_bytes});
+    if (m_options.gpu_memory) return slice.lanes.front().complete(slice.taken, memory + batch.samples_offset, batch, m_options.gpu_memory(batch));
     for (Lane& lane : slice.lanes) lane.take(slice.taken, memory + batch.samples_offset, batch.tensor);
   }
   void start(Step& step) {

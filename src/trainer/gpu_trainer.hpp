@@ -21,6 +21,8 @@ struct GpuTrainerOptions {
   Bytes slot_bytes = 0;  ///< memory of a batch from memory() on, which is pinned when it is first seen
   /// What a batch's offsets count from; empty: batches are on the GPUs already and nothing is copied.
   std::function<const std::byte*(const Batch&)> memory;
+  /// Where a batch whose first samples are on the GPU already has room for the rest; empty: the trainer has room of its own. Of one device alone.
+  std::function<std::uint64_t(const Batch&)> gpu_memory;
 };
 
 /// Gives the stream the copies that bring a device its part of a batch: into dense memory from `to` on.

@@ -100,3 +100,21 @@ TEST_CASE("the shares of an epoch add up and follow from the three runs") {
   CHECK(none.fetch == doctest::Approx(0));
   CHECK_THROWS_AS(stall_shares(infinite, infinite, infinite), std::domain_error);
 }
+
+TEST_CASE("cores and a GPU that prepare together end at the same time with the best share, and the slower decides with any other") {
+  const PrepServers servers{8000, 20000, 16, 1e-4};
+  // The GPU's 20,000 samples a second take two of the sixteen cores.
+  CHECK(servers.cpu_beside_gpu() == doctest::Approx(7000));
+  CHECK(servers.together() == doctest::Approx(27000));
+  CHECK(servers.best_share() == doctest::Approx(20.0 / 27));
+  CHECK(servers.with_share(servers.best_share()) == doctest::Approx(27000));
+  CHECK(servers.with_share(0) == doctest::Approx(8000));
+  CHECK(servers.with_share(1) == doctest::Approx(20000));
+  CHECK(servers.with_share(0.9) == doctest::Approx(20000 / 0.9));
+  CHECK(servers.with_share(0.5) == doctest::Approx(1 / (0.5 / 8000 + 0.5 * 1e-4 / 16)));
+  for (double share = 0; share <= 1; share += 0.01) CHECK(servers.with_share(share) <= servers.together() * (1 + 1e-9));
+  // Where a sample of the GPU takes its cores as long as one of their own, they are faster alone.
+  const PrepServers costly{2500, 170, 2, 1e-3};
+  CHECK(costly.best_share() == 0);
+  CHECK(costly.with_share(0) == doctest::Approx(2500));
+}

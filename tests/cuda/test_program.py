@@ -31,9 +31,9 @@ class GpuTest(unittest.TestCase):
             environment["LD_LIBRARY_PATH"] = libraries
         return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, env=environment, check=False, timeout=200)
 
-    def profiled(self, *words, driver="bus=20e9"):
+    def profiled(self, *words, driver="bus=20e9", seconds=9):
         place = self.place / "profile.json"
-        run = self.run_program("profile", self.dataset, "--batch-size", 8, "--cache-size", "100%", "--time-budget", 9, "-o", place, *words, driver=driver)
+        run = self.run_program("profile", self.dataset, "--batch-size", 8, "--cache-size", "100%", "--time-budget", seconds, "-o", place, *words, driver=driver)
         self.assertEqual(run.returncode, 0, run.stderr)
         return json.loads(place.read_text()), run.stdout
 
@@ -97,6 +97,46 @@ class GpuTest(unittest.TestCase):
         run = self.run_program("profile", self.dataset, "--accelerator", "cuda:100", "--batch-size", 16, "--time-budget", 5, driver="lost_after=2")
         self.assertEqual(run.returncode, 1, run.stderr)
         self.assertIn("the GPU was lost", run.stderr)
+
+    def test_prep_is_split_between_gpu_and_cores(self):
+        record, text = self.profiled("--accelerator", "cuda:4000", "--prep", "split:0.25", seconds=16)
+        self.assertEqual((record["settings"]["prep_place"], record["settings"]["gpu_share"]), ("split", 0.25))
+        servers = record["curves"]["P_by_server"]
+        self.assertEqual((servers["decoder"], servers["left_to_cpu_fraction"]), ("7 JPEG engines (nvJPEG 13.0)", 0))
+        self.assertGreater(servers["gpu_samples_per_s"], 0)
+        self.assertIn("25 % of each batch on the GPU", " ".join(text.split()))
+        full = next(run for run in record["runs"] if run["name"] == "full")
+        self.assertEqual(full["samples_failed"], 0)
+        self.assertGreater(full["samples_per_s"], 0)
+        answer = json.loads(self.run_program("whatif", self.place / "profile.json", "--prep", "cpu,gpu,split", "--json").stdout)
+        self.assertEqual([each["change"].get("prep_place") for each in sorted(answer["answers"], key=str)].count(None), 1)
+        self.assertEqual({each["change"].get("prep_place") for each in answer["answers"]}, {None, "cpu", "gpu", "split"})
+        # The cores are faster than the fake GPU, which they stand for: nothing is given to it.
+        record, _ = self.profiled("--accelerator", "cuda:4000", "--prep", "split", "--runs", "prep")
+        self.assertLess(record["settings"].get("gpu_share", 0), 0.5)
+
+    def test_prep_on_the_gpu_copies_nothing(self):
+        record, _ = self.profiled("--accelerator", "cuda:4000", "--prep", "gpu", seconds=16)
+        self.assertEqual(record["settings"]["gpu_share"], 1)
+        self.assertNotIn("H", record["rates"])
+        self.assertGreater(record["rates"]["P"]["samples_per_s"], 0)
+
+    def test_what_no_gpu_prepares_is_said(self):
+        self.assertIn("cuda:RATE", self.refused("--accelerator", "emulated:100", "--prep", "gpu"))
+        self.assertIn("of one GPU alone", self.refused("--accelerator", "cuda:100", "--accelerators", "2", "--prep", "split", driver="devices=2"))
+        self.assertIn("share of a batch", self.refused("--accelerator", "cuda:100", "--prep", "split:1.5"))
+        self.assertIn("not a number", self.refused("--accelerator", "cuda:100", "--prep", "split:half"))
+        self.assertIn("did you mean", self.refused("--accelerator", "cuda:100", "--prep", "spilt"))
+        alone = self.place / "driver alone"
+        alone.mkdir(exist_ok=True)
+        for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+            if not (alone / name).exists():
+                (alone / name).symlink_to(pathlib.Path(LIBRARIES, name))
+        self.assertIn("pip install nvidia-nvjpeg", self.refused("--accelerator", "cuda:100", "--prep", "gpu", libraries=str(alone)))
+        # Where that was not asked for, prep is the CPU's.
+        run = self.run_program("profile", self.dataset, "--accelerator", "cuda:100", "--batch-size", 8, "--time-budget", 5, "-o", self.place / "cpu.json", libraries=str(alone))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertNotIn("P_by_server", json.loads((self.place / "cpu.json").read_text())["curves"])
 
     def test_the_doctor_tells_of_the_gpus(self):
         run = self.run_program("doctor", "--json", nvml="width=8,heat=1,errors=2,pid=1")

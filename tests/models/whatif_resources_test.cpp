@@ -425,3 +425,35 @@ TEST_CASE("F above C and S both contradicts them") {
   profile.fetch = rate(6000);
   CHECK_THROWS_WITH_AS(rate_model(profile), doctest::Contains("/rates/F/samples_per_s"), UsageError);
 }
+
+TEST_CASE("prep goes to a GPU, or is split anew for other cores, and what the GPU prepares is not copied") {
+  RateModel model = rate_model_from_text("G=60000,P=8000±1%,C=200000,S=90000", "cores=16,accelerators=1");
+  model.transfer = 30000;
+  WhatIfQuestion question;
+  question.prep_places = {PrepPlace::gpu, PrepPlace::split, PrepPlace::cpu};
+  CHECK_THROWS_AS(answer(model, question), UsageError);
+  model.prep_servers = PrepServers{8000, 20000, 16, 1e-4};
+  question.cores = {{8.0, std::nullopt}};
+  question.combine = WhatIfQuestion::Combine::every_combination;
+  const WhatIfResult result = answer(model, question);
+  const auto found = [&](std::optional<PrepPlace> place, std::optional<double> cores) {
+    return *std::ranges::find_if(result.answers,
+                                 [&](const WhatIfAnswer& one) { return one.change.prep_place == place && one.change.cores == cores; });
+  };
+  CHECK(close_to(found(std::nullopt, std::nullopt).samples_per_s, 8000));
+  CHECK(close_to(found(PrepPlace::cpu, std::nullopt).samples_per_s, 8000));
+  CHECK(close_to(found(PrepPlace::gpu, std::nullopt).samples_per_s, 20000));
+  CHECK(close_to(found(PrepPlace::split, std::nullopt).samples_per_s, 27000));
+  CHECK(close_to(found(std::nullopt, 8.0).samples_per_s, 4000));
+  CHECK(close_to(found(PrepPlace::gpu, 8.0).samples_per_s, 20000));
+  CHECK(close_to(found(PrepPlace::split, 8.0).samples_per_s, 20000 + 4000 * (1 - 20000 * 1e-4 / 8)));
+  // Copies bind before: of 7,000 of 27,000 samples alone.
+  model.transfer = 5000;
+  question.cores = {};
+  const WhatIfResult copies = answer(model, question);
+  for (const WhatIfAnswer& one : copies.answers) {
+    if (one.change.prep_place == PrepPlace::split) CHECK(close_to(one.samples_per_s, 5000 * 27.0 / 7));
+    if (one.change.prep_place == PrepPlace::gpu) CHECK(close_to(one.samples_per_s, 20000));
+    if (one.change.prep_place == PrepPlace::cpu) CHECK(close_to(one.samples_per_s, 5000));
+  }
+}

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -114,6 +115,11 @@ HostFacts read_host_facts(const fs::path& root) {
     facts.memory_usable = std::min(facts.memory_usable, limit - std::min(limit, facts.cgroup.memory_in_use));
   }
   return facts;
+}
+
+void yield_to_other_threads() {
+  constexpr int lower = 10;
+  static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), lower));
 }
 
 bool set_thread_affinity(const std::vector<int>& cpus) {

@@ -51,6 +51,8 @@ std::vector<int> parse_cpu_list(std::string_view text);
 
 /// Restricts the calling thread, and threads that it starts, to `cpus`. Returns false if the system refuses.
 bool set_thread_affinity(const std::vector<int>& cpus);
+/// Threads of usual priority that want its core get it at once, as far as the system permits.
+void yield_to_other_threads();
 
 /// CPU time used up to now, for telling what others took in between.
 struct CpuSample {

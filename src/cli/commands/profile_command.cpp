@@ -295,6 +295,7 @@ class ProfileCommand final : public Command {
     const std::size_t devices = settings.mesh.empty() ? static_cast<std::size_t>(settings.accelerators) : parse_mesh(settings.mesh).devices();
     for (std::size_t device = 0; device < devices; ++device)
       inputs.gpus.push_back(device < count ? m_gpus->open(device) : inputs.gpus[device - count]);
+    if (settings.mesh.empty() && settings.accelerators == 1) inputs.gpu = inputs.gpus.front();
   }
 
   /// Saves the profile, and what else was asked for.

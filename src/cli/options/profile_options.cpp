@@ -234,6 +234,12 @@ void ProfileOptions::apply_prep(ProfileSettings& settings, const std::optional<W
     settings.prep = prep == "real" ? Seam::real : Seam::null;
     return;
   }
+  if (prep == "cpu") return;
+  if (prep == "gpu" || prep == "split" || prep.starts_with("split:")) {
+    settings.prep_place = prep == "gpu" ? PrepPlace::gpu : PrepPlace::split;
+    settings.gpu_share = prep == "gpu" ? 1 : prep == "split" ? 0 : parsed("--prep split", prep.substr(std::string("split:").size()), positive_number);
+    return;
+  }
   settings.prep = Seam::emulated;
   if (prep == "emulated") {
     if (!workload || !workload->prep_rate_per_core)
@@ -242,8 +248,8 @@ void ProfileOptions::apply_prep(ProfileSettings& settings, const std::optional<W
     return;
   }
   if (!is_emulated(prep)) {
-    throw UsageError(fmt::format("--prep: found \"{}\"{}, expected real, null, emulated or emulated:RATE_PER_CORE", prep,
-                                 did_you_mean(prep, {"real", "null", "emulated"})));
+    throw UsageError(fmt::format("--prep: found \"{}\"{}, expected cpu, gpu, split, split:SHARE, null, emulated or emulated:RATE_PER_CORE", prep,
+                                 did_you_mean(prep, {"real", "cpu", "gpu", "split", "null", "emulated"})));
   }
   settings.prep_rate_per_core = parsed("--prep", after_prefix(prep), positive_number);
 }

@@ -242,10 +242,10 @@ constexpr std::array profile_rows{
                   .like<&S::storage, Named<Seam>>()
                   .offers("real|null|emulated:@storage")
                   .decides("storage", "storage_bytes_per_s", "storage_latency_seconds", "storage_queue_depth")),
-    emulation(option("--prep", "WHAT", "[real], null, emulated:RATE_PER_CORE")
+    emulation(option("--prep", "WHAT", "[real] (= cpu), gpu, split, split:SHARE of a batch on the GPU, null, emulated:RATE_PER_CORE")
                   .like<&S::prep, Named<Seam>>()
-                  .offers("real|null|emulated:")
-                  .decides("prep", "prep_samples_per_s_per_core")),
+                  .offers("real|cpu|gpu|split|null|emulated:")
+                  .decides("prep", "prep_samples_per_s_per_core", "prep_place", "gpu_share")),
     set_up(option("--preset", "SERVER", "storage, cores, cache and accelerators of a server (see: list servers); needs --workload")
                .offers("@servers|FILE")
                .decides("preset"),

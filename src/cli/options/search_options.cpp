@@ -37,6 +37,7 @@ void refuse_other_lists(const WhatIfQuestion& asked) {
   };
   refuse(!asked.accelerator_speeds.empty(), "--accelerator-speed");
   refuse(!asked.transfers.empty(), "--transfer");
+  refuse(!asked.prep_places.empty(), "--prep");
   refuse(!asked.storage.empty(), "--storage");
   refuse(!asked.orders.empty(), "--order");
   refuse(!asked.batch_sizes.empty(), "--batch-size");

@@ -79,6 +79,8 @@ constexpr std::array whatif_rows{
 
     change<&Q::cache_sizes, By<parse_byte_amount>>("--cache-size", "25%,100GiB: of the dataset, or bytes"),
     change<&Q::cores, By<core_change>>("--cores", "8,16 or 2x: cores of prep"),
+    change<&Q::prep_places, Named<PrepPlace>>("--prep", "cpu,gpu,split: where photographs are prepared, of a profile on a GPU")
+        .one_of("cpu|gpu|split"),
     change<&Q::workers, Whole<0, 512>>("--workers", "8,16: num_workers of each rank, of a launched training (profile -- COMMAND)"),
     change<&Q::accelerator_speeds, By<positive_factor>>("--accelerator-speed", "1.5x,2x: each accelerator's speed"),
     change<&Q::transfers, By<positive_factor>>("--transfer", "4x: how fast batches are copied to the GPUs (uint8 instead of float32: 4x)"),

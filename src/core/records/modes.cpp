@@ -56,6 +56,12 @@ constexpr std::array rules = {
     ModeRule{"--accelerator pytorch", "--world or --partition",
              "each rank would measure a rate of its own, and all have to train at the same; measure G once, and pass --accelerator emulated:RATE",
              [](const ProfileSettings& settings) { return settings.accelerator == AcceleratorKind::pytorch && runs_ranks(settings); }},
+    ModeRule{"--prep gpu or split", "an accelerator other than cuda", "what the GPU prepares stays on it: pass --accelerator cuda:RATE",
+             [](const ProfileSettings& settings) { return settings.prep_place != PrepPlace::cpu && settings.accelerator != AcceleratorKind::cuda; }},
+    ModeRule{"--prep gpu or split", "--mesh or several --accelerators", "prep on the GPU is of one GPU alone for now; leave out --prep",
+             [](const ProfileSettings& settings) {
+               return settings.prep_place != PrepPlace::cpu && (settings.accelerators > 1 || !settings.mesh.empty());
+             }},
     ModeRule{"--accelerator cuda", "--jobs, --share, --world or --partition",
              "batches of one job alone go to real GPUs for now; use --accelerator emulated:RATE, or profile one job",
              [](const ProfileSettings& settings) {

@@ -243,6 +243,17 @@ struct AdviceRecord {
   std::optional<GainRecord> gain{};  ///< of a launched training, where it is predicted
 };
 
+/// Prep by the CPU's cores and by a GPU, each alone.
+struct PrepServersRecord {
+  double cpu_samples_per_s = 0;
+  double gpu_samples_per_s = 0;
+  double cores = 0;
+  double gpu_core_seconds_per_sample = 0;  ///< of the CPU's cores
+  double crop_seconds_per_sample = 0;      ///< of the GPU's multiprocessors, which training wants, too
+  double left_to_cpu_fraction = 0;         ///< of the GPU's samples: its decoder does not take them
+  std::string decoder;
+};
+
 struct CorePoint {
   int cores = 0;
   double samples_per_s = 0;
@@ -287,6 +298,7 @@ struct ProfileResult {
   std::vector<TransferPoint> transfer_by_copy;
   std::vector<FeedPoint> transfer_by_feed;  ///< of a mesh
   std::vector<CorePoint> prep_by_cores;
+  std::optional<PrepServersRecord> prep_servers;  ///< where a GPU can prepare
   std::vector<StoragePoint> storage_by_request;
   std::vector<StoragePoint> storage_by_shard;  ///< with `command`: large files on the dataset's device, each read in order; may be empty
   std::vector<WorkerPoint> prep_by_workers;    ///< of a launched training

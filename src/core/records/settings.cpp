@@ -49,6 +49,7 @@ void validate_devices(const ProfileSettings& settings) {
   require_integer("--shuffle-buffer", settings.shuffle_buffer, 0, 1'000'000);
   require_integer("--readers", settings.readers, 1, 256);
   require_number("--max-storage-rate", settings.max_storage_bytes_per_s, 0, most_bytes_per_s);
+  require_number("--prep (the GPU's share of a batch)", settings.gpu_share, 0, 1);
   if (settings.prep == Seam::emulated) require_rate("--prep (samples/s of one emulated core)", settings.prep_rate_per_core, most_samples_per_s);
   require_integer("--workers", settings.workers, 0, 4096);
   require_integer("--cores", settings.cores, 0, 4096);

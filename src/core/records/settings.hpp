@@ -18,6 +18,9 @@ namespace dsanalyze {
 
 enum class Seam { real, null, emulated };
 constexpr std::array<const char*, 3> names_of(Seam /*type*/) { return {"real", "null", "emulated"}; }
+/// Where real prep of images runs; split: of each batch, the first samples on the GPU and the others on the CPU's cores.
+enum class PrepPlace { cpu, gpu, split };
+constexpr std::array<const char*, 3> names_of(PrepPlace /*type*/) { return {"cpu", "gpu", "split"}; }
 /// none: not given, so G is not known; pytorch: emulated, at a rate that the user's own PyTorch reached before the profile; cuda: batches go to real
 /// GPUs, which steps of a given length occupy
 enum class AcceleratorKind { none, null, emulated, cpu, pytorch, cuda };
@@ -78,9 +81,11 @@ struct StorageSettings {
 
 struct PrepSettings {
   Seam prep = Seam::real;
-  double prep_rate_per_core = 0;  ///< samples/s, when emulated
-  int workers = 0;                ///< prep threads; 0: auto
-  int cores = 0;                  ///< cores that prep may use; 0: all usable (real) or the preset's (emulated)
+  PrepPlace prep_place = PrepPlace::cpu;  ///< of real prep
+  double gpu_share = 0;                   ///< of each batch's samples, prepared on the GPU; split: 0 until it is chosen
+  double prep_rate_per_core = 0;          ///< samples/s, when emulated
+  int workers = 0;                        ///< prep threads; 0: auto
+  int cores = 0;                          ///< cores that prep may use; 0: all usable (real) or the preset's (emulated)
   DType dtype = DType::float32;
   Layout layout = Layout::nchw;
 };

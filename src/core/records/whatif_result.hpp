@@ -20,6 +20,7 @@ struct WhatIfChange {
   std::optional<int> workers;  ///< num_workers of each rank of a launched training
   std::optional<double> cores;
   std::optional<double> cores_factor;       ///< when the number of cores behind P is not known
+  std::optional<PrepPlace> prep_place{};    ///< where prep runs
   std::optional<double> accelerator_speed;  ///< factor
   std::optional<double> transfer_factor;    ///< of copies to the GPUs
   std::optional<double> accelerators;

@@ -125,6 +125,7 @@ std::string setup_text(const ProfileResult& result) {
       settings.storage_name.empty() ? "emulated " + format_bytes_per_second(settings.storage_bytes_per_s) : settings.storage_name;
   parts.push_back("storage " + seam_text(settings.storage, storage));
   parts.push_back("prep " + seam_text(settings.prep, fmt::format("emulated {} samples/s a core", format_number(settings.prep_rate_per_core))));
+  if (settings.gpu_share > 0) parts.back() += fmt::format(", {:.3g} % of each batch on the GPU", 100 * settings.gpu_share);
   switch (settings.accelerator) {
     case AcceleratorKind::none:
       parts.emplace_back("no accelerator");

@@ -227,6 +227,15 @@ TEST_CASE("every mode rule gives a reason, and each is broken by some settings")
       CHECK(std::ranges::count_if(wrong_gpus, rule.applies) == 1);
       continue;
     }
+    if (rule.mode == "--prep gpu or split") {
+      std::vector<ProfileSettings> wrong_prep(3, by_gpus);
+      for (ProfileSettings& each : wrong_prep) each.prep_place = PrepPlace::split;
+      for (const int of_one_gpu : {0, 2}) wrong_prep[static_cast<std::size_t>(of_one_gpu)].mesh.clear();
+      CHECK(std::ranges::none_of(std::span(wrong_prep).first(1), rule.applies));
+      wrong_prep[2].accelerator = AcceleratorKind::emulated;
+      CHECK(std::ranges::count_if(wrong_prep, rule.applies) == 1);
+      continue;
+    }
     if (rule.mode == "--accelerator pytorch") {
       CHECK(rule.applies(ranks_by_pytorch));
       continue;

@@ -214,6 +214,18 @@ struct Fields<FeedPoint> {
 };
 
 template <>
+struct Fields<PrepServersRecord> {
+  using R = PrepServersRecord;
+  static constexpr std::tuple list{field("cpu_samples_per_s", &R::cpu_samples_per_s),
+                                   field("gpu_samples_per_s", &R::gpu_samples_per_s),
+                                   field("cores", &R::cores),
+                                   field("gpu_core_seconds_per_sample", &R::gpu_core_seconds_per_sample),
+                                   field("crop_seconds_per_sample", &R::crop_seconds_per_sample),
+                                   field("left_to_cpu_fraction", &R::left_to_cpu_fraction).in(0, 1),
+                                   field("decoder", &R::decoder)};
+};
+
+template <>
 struct Fields<TransferPoint> {
   using R = TransferPoint;
   static constexpr std::tuple list{field("copy_bytes", &R::copy_bytes).in(0, most_record_bytes), field("streams", &R::streams),
@@ -267,7 +279,8 @@ struct Fields<ProfileResult> {
                                          field("N", &R::network).omitted(), field("H", &R::transfer).omitted(), field("F", &R::fetch)),
                                    group("curves", field("P_by_cores", &R::prep_by_cores), field("S_by_request", &R::storage_by_request),
                                          field("S_by_shard", &R::storage_by_shard).omitted(), field("P_by_workers", &R::prep_by_workers).omitted(),
-                                         field("H_by_copy", &R::transfer_by_copy).omitted(), field("H_by_feed", &R::transfer_by_feed).omitted()),
+                                         field("P_by_server", &R::prep_servers).omitted(), field("H_by_copy", &R::transfer_by_copy).omitted(),
+                                         field("H_by_feed", &R::transfer_by_feed).omitted()),
                                    field("distributions", &R::distributions).newer(),
                                    field("order", &R::order),
                                    custom(&write_runs, &read_runs),

@@ -43,6 +43,8 @@ struct Fields<ProfileSettings> {
                                    setting("max_storage_bytes_per_s", &R::max_storage_bytes_per_s),
                                    setting("prep", &R::prep),
                                    setting("prep_samples_per_s_per_core", &R::prep_rate_per_core),
+                                   setting("prep_place", &R::prep_place).omitted(),
+                                   setting("gpu_share", &R::gpu_share).omitted(),
                                    setting("workers", &R::workers),
                                    setting("cores", &R::cores),
                                    setting("dtype", &R::dtype),

@@ -20,6 +20,7 @@ struct Fields<WhatIfChange> {
                                    field("cores_factor", &R::cores_factor).omitted(),
                                    field("accelerator_speed", &R::accelerator_speed).omitted(),
                                    field("transfer_factor", &R::transfer_factor).omitted(),
+                                   field("prep_place", &R::prep_place).omitted(),
                                    field("accelerators", &R::accelerators).omitted(),
                                    field("storage_bytes_per_s", &R::storage_bytes_per_s).omitted(),
                                    field("storage_factor", &R::storage_factor).omitted(),
