@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/host/host.hpp"
 #include "loader_threads.hpp"
 
 namespace dsanalyze {
@@ -18,6 +19,7 @@ void LoaderGpuWorkers::add_to(LoaderTotals& totals) const {
 
 void LoaderGpuWorkers::run() {
   const std::uint32_t worker = m_started.fetch_add(1);
+  if (!m_flow.options.worker_cpus.empty()) set_thread_affinity(m_flow.options.worker_cpus);
   StageCounter& counter = m_counters[worker];
   std::array<LoaderWork, GpuPrep::group> items;
   std::array<CacheLookup, GpuPrep::group> used;

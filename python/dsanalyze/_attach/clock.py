@@ -1,6 +1,6 @@
 """Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock."""
 most_doubtful = 256  # Batches that a validation may have had and still turn out to be training.
-parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks', 'batch', 'within')  # within: of the hook's time, what lies within a step's computing
+parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks', 'batch')
 
 
 class Gap:
@@ -32,6 +32,7 @@ class StepClock:
         self.device_ended = None  # Says until when the device has computed. Where it is set, a pass that the script leaves early ends there.
         self.left = None  # The steps of such a pass, until take_left().
         self.skipped = 0
+        self.within = ()  # Of the last window's steps: what of the hook's own time lay within their computing.
         self._open = None
         self._validation_began = None
         self._validation_left = None
@@ -262,6 +263,7 @@ class StepClock:
         begin, self.begin = self.begin, None
         raw, self._raw = self._raw, []
         skipped, self.skipped = self.skipped, 0
+        self.within = [step[13] for step in raw]
         return _window(mode, begin, end, raw, skipped, ranks)
 
     def take_left(self, mode, ranks):
@@ -296,4 +298,4 @@ def _divided(opened, closed, ready, computed, synchronised, wait, hook, validati
     compute = max(0, computed - ready - inside) + synchronised
     beyond = followed + after + validation - inside
     outside = max(0, closed - computed - synchronised - beyond + validation)
-    return wait, compute, outside, min(validation, outside), hook + after, samples, steps, min(ranks, compute), min(outside_ranks, outside), batch, followed
+    return wait, compute, outside, min(validation, outside), hook + after, samples, steps, min(ranks, compute), min(outside_ranks, outside), batch

@@ -47,13 +47,13 @@ class DeviceClock:
         return [(int(begin.elapsed_time(end) * 1e6), each) for (begin, end), each in zip(steps, idle)]
 
 
-def as_device_has(window, steps):
+def as_device_has(window, steps, within):
     """Makes the parts of a window's steps those of the device, which works on while Python waits for a batch, or the hook copies one: what passed between a step's end
-    on the device and the next one's batch is all that these can have cost. The last step's time outside is what is left of the window."""
-    if len(steps) != len(window['compute']):
+    on the device and the next one's batch is all that these can have cost. The last step's time outside is what is left of the window. `within`: what of the hook's
+    time lay within each step's computing."""
+    if not len(steps) == len(within) == len(window['compute']):
         return
     hook, wait, outside = window['hook'], window['wait'], window['outside']
-    within = window['within']
     for i, (busy, idle) in enumerate(steps):
         before = hook[i] - within[i]
         if i > 0:

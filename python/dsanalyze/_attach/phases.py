@@ -357,8 +357,7 @@ class Phases(Engine):
             window['nonfinite'] = self._nonfinite()
             device = self._device.take()
             if device is not None and whole and len(self.roles.training) == 1:
-                as_device_has(window, device)
-            del window['within']
+                as_device_has(window, device, self.clock.within)
             message['window'] = window
         if self.spent is not None:
             message['spent'] = self.spent.take()
