@@ -171,7 +171,7 @@ void LoaderFeeder::draw_from_window(std::span<const SampleId> ids, std::uint32_t
   for (std::uint32_t i = 0; i < ids.size(); ++i) {
     if (const auto work = m_flow.window->draw(ids[i], entry, i, now)) m_hits[count++] = *work;
   }
-  if (count > 0) m_flow.ready.push(std::span(m_hits).first(count), m_flow.soon());  // the queue has room for every slot's samples
+  if (count > 0) m_flow.push_ready(std::span(m_hits).first(count));  // the queue has room for every slot's samples
 }
 
 void LoaderFeeder::submit(std::span<const FetchRequest> group) {

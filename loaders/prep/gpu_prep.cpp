@@ -17,6 +17,15 @@ constexpr double longest_group = 30;  ///< seconds that the GPU may take for a g
 constexpr std::size_t colours = 3;
 constexpr std::size_t image_alignment = 256;
 
+constexpr Bytes least_pixel_bytes = Bytes{64} << 20;
+constexpr Bytes most_pixel_bytes = Bytes{512} << 20;  ///< of images that are decoded at once, of GPUs that have it
+constexpr Bytes share_for_pixels = 64;
+constexpr Bytes most_pixels_a_byte = 2048;  ///< more are no photograph, but a header that lies
+
+Bytes pixel_bytes(const GpuJpegDecoder::Size& size) {
+  return round_up(colours * static_cast<std::size_t>(size.width) * static_cast<std::size_t>(size.height), image_alignment);
+}
+
 GpuCropAxis axis_of(const AxisSpan& span) { return {span.start, span.length, span.available}; }
 
 /// At least `bytes` of the GPU's memory, which is free to go.
@@ -35,6 +44,7 @@ GpuPrep::GpuPrep(std::shared_ptr<Gpu> gpu, const Options& options, Timing timing
       m_cpu_prep(make_image_prep(options.image)),
       m_sample_bytes(m_cpu_prep->tensor(1).sample_bytes()),
       m_slot_bytes(round_up(m_sample_bytes * options.batch_size, image_alignment)),
+      m_most_pixel_bytes(std::clamp(m_gpu->info().memory_bytes / share_for_pixels, least_pixel_bytes, most_pixel_bytes)),
       m_slots(m_gpu->allocate(m_slot_bytes * options.slots)),
       m_decoder(m_gpu->make_jpeg_decoder()->description()),
       m_moved(m_gpu->make_mark()),
@@ -84,14 +94,20 @@ GpuPrep::Worker::Worker(GpuPrep& prep)
 void GpuPrep::Worker::prepare(std::span<const Task> tasks, std::span<Status> statuses) {
   std::ranges::fill(statuses, Status{});
   plan(tasks);
-  if (!m_photographs.empty() && !decode_and_crop(tasks)) {
-    // One of them stops the whole group: each by itself, as it is not said which.
-    std::vector<Photograph> together;
-    together.swap(m_photographs);
-    for (const Photograph& photograph : together) {
-      m_photographs.assign(1, photograph);
-      if (together.size() == 1 || !decode_and_crop(tasks)) m_left.push_back(photograph.task);
+  std::vector<Photograph> all;
+  all.swap(m_photographs);
+  for (auto first = all.begin(); first != all.end();) {
+    auto last = first;
+    for (Bytes bytes = 0; last != all.end() && (bytes += pixel_bytes(last->size)) <= m_prep.m_most_pixel_bytes;) ++last;
+    m_photographs.assign(first, last);
+    if (!decode_and_crop(tasks)) {
+      // One of them stops the whole group: each by itself, as it is not said which.
+      for (auto one = first; one != last; ++one) {
+        m_photographs.assign(1, *one);
+        if (last - first == 1 || !decode_and_crop(tasks)) m_left.push_back(one->task);
+      }
     }
+    first = last;
   }
   for (const std::size_t task : m_left) prepare_on_cpu(tasks[task], statuses[task]);
   if (!m_left.empty()) {
@@ -107,7 +123,10 @@ void GpuPrep::Worker::plan(std::span<const Task> tasks) {
   m_left.clear();
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const auto size = m_decoder->size_of(tasks[i].cpu.encoded);
-    if (size && gpu_crop_fits(crop_of(tasks[i], {i, *size}, 0), m_prep.m_output.size))
+    const bool takes = size &&
+                       pixel_bytes(*size) <= std::min(m_prep.m_most_pixel_bytes, most_pixels_a_byte * colours * tasks[i].cpu.encoded.size()) &&
+                       gpu_crop_fits(crop_of(tasks[i], {i, *size}, 0), m_prep.m_output.size);
+    if (takes)
       m_photographs.push_back({i, *size});
     else
       m_left.push_back(i);
@@ -139,8 +158,7 @@ GpuCrop GpuPrep::Worker::crop_of(const Task& task, const Photograph& photograph,
 
 bool GpuPrep::Worker::decode_and_crop(std::span<const Task> tasks) {
   Bytes needed = 0;
-  for (const Photograph& photograph : m_photographs)
-    needed += round_up(colours * static_cast<std::size_t>(photograph.size.width) * static_cast<std::size_t>(photograph.size.height), image_alignment);
+  for (const Photograph& photograph : m_photographs) needed += pixel_bytes(photograph.size);
   require_room(m_pixels, *m_prep.m_gpu, needed);
   std::vector<GpuJpeg> images;
   m_crop_tasks.clear();

@@ -97,6 +97,7 @@ class GpuPrep {
   std::size_t m_sample_bytes;
   std::size_t m_slot_bytes;
   GpuCropOutput m_output;
+  Bytes m_most_pixel_bytes;  ///< decoded at once by one thread
   std::unique_ptr<GpuMemory> m_slots;
   std::string m_decoder;
   std::mutex m_moving;

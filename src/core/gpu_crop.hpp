@@ -54,7 +54,10 @@ struct GpuCropTaps {
 };
 
 namespace gpu_crop_detail {
-DSANALYZE_GPU_TOO constexpr int nearest(double value) { return static_cast<int>(value + 0.5); }
+DSANALYZE_GPU_TOO constexpr int nearest(double value) {
+  value += 0.5;
+  return static_cast<int>(value);
+}
 DSANALYZE_GPU_TOO constexpr int larger(int a, int b) { return a > b ? a : b; }
 DSANALYZE_GPU_TOO constexpr int smaller(int a, int b) { return a < b ? a : b; }
 }  // namespace gpu_crop_detail

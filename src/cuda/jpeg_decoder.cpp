@@ -65,12 +65,15 @@ std::optional<GpuJpegDecoder::Size> JpegDecoder::size_of(std::span<const std::by
 }
 
 JpegState JpegDecoder::state_for(std::size_t images) {
-  JpegState& state = m_states[images];
-  if (state != nullptr) return state;
+  if (const auto found = m_states.find(images); found != m_states.end()) return found->second;
+  JpegState state = nullptr;
   if ((*m_library)->nvjpegJpegStateCreate(m_handle, &state) != jpeg_success)
     throw Error("nvJPEG gives no state of decoding: is the GPU's memory full?");
-  if ((*m_library)->nvjpegDecodeBatchedInitialize(m_handle, state, static_cast<int>(images), 1, jpeg_rgb_pixels) != jpeg_success)
+  if ((*m_library)->nvjpegDecodeBatchedInitialize(m_handle, state, static_cast<int>(images), 1, jpeg_rgb_pixels) != jpeg_success) {
+    (*m_library)->nvjpegJpegStateDestroy(state);
     throw Error("nvJPEG refuses to decode groups of images");
+  }
+  m_states.emplace(images, state);
   return state;
 }
 
@@ -85,7 +88,7 @@ bool JpegDecoder::decode(std::span<const GpuJpeg> images, Stream stream) {
       const GpuJpeg& image = images[std::min(i, images.size() - 1)];
       m_data.push_back(reinterpret_cast<const unsigned char*>(image.encoded.data()));
       m_lengths.push_back(image.encoded.size());
-      m_images[i].channel[0] = reinterpret_cast<unsigned char*>(image.pixels);
+      m_images[i].channel[0] = reinterpret_cast<unsigned char*>(image.pixels);  // NOLINT(performance-no-int-to-ptr): an address of the GPU
       m_images[i].pitch[0] = image.pitch;
     }
     if ((*m_library)->nvjpegDecodeBatched(m_handle, state_for(count), m_data.data(), m_lengths.data(), m_images.data(), stream) != jpeg_success)

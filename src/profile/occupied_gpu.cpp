@@ -7,15 +7,15 @@
 namespace dsanalyze {
 namespace {
 
-constexpr Bytes most_touched = Bytes{256} << 20;
-constexpr double step_seconds = 0.005;
-constexpr double longest_wait = 30;
+constexpr Bytes most_occupied_bytes = Bytes{256} << 20;
+constexpr double occupied_step_seconds = 0.005;
+constexpr double longest_occupied_wait = 30;
 
 }  // namespace
 
 OccupiedGpu::OccupiedGpu(const std::shared_ptr<Gpu>& gpu, Timing timing)
     : m_timing(timing),
-      m_touched(gpu->allocate(std::clamp(gpu->info().memory_bytes / 16, Bytes{1} << 20, most_touched))),
+      m_touched(gpu->allocate(std::clamp(gpu->info().memory_bytes / 16, Bytes{1} << 20, most_occupied_bytes))),
       m_marks{gpu->make_mark(), gpu->make_mark()},
       m_steps(gpu->make_stream()),
       m_thread([this](const std::stop_token& stop) { run(stop); }) {}
@@ -29,9 +29,9 @@ void OccupiedGpu::run(const std::stop_token& stop) {
   try {
     // One step ahead, so that the GPU is never free between two.
     for (std::size_t step = 0; !stop.stop_requested(); ++step) {
-      m_steps->occupy(step_seconds, *m_touched);
+      m_steps->occupy(occupied_step_seconds, *m_touched);
       m_marks[step % 2]->set(*m_steps);
-      if (step > 0) require_reached(*m_marks[(step + 1) % 2], longest_wait, m_timing, "an empty step");
+      if (step > 0) require_reached(*m_marks[(step + 1) % 2], longest_occupied_wait, m_timing, "an empty step");
     }
   } catch (const std::exception&) {
     return;  // who prepares on it is told, too

@@ -85,9 +85,11 @@ std::optional<PrepServersRecord> measure_prep_servers(RunContext& context, doubl
     record.left_to_cpu_fraction =
         static_cast<double>(totals.left_to_cpu) / static_cast<double>(std::max<std::uint64_t>(totals.samples + totals.left_to_cpu, 1));
     record.decoder = loader->gpu_prep()->decoder();
-  } catch (const UsageError&) {
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
     if (asked) throw;
-    return std::nullopt;
+    return std::nullopt;  // prep is the CPU's, and no what-if answer speaks of a GPU
   }
   if (!(record.cpu_samples_per_s > 0) || !(record.gpu_samples_per_s > 0)) return std::nullopt;
   return record;

@@ -136,7 +136,7 @@ std::unique_ptr<Trainer> make_trainer(const ProfileInputs& inputs, ServerDevices
   if (settings.accelerator == AcceleratorKind::cuda) {
     GpuTrainerOptions options = gpu_trainer_options(inputs);
     options.memory = [&batches](const Batch& batch) { return batches.memory(batch); };
-    if (settings.prep_place != PrepPlace::cpu) options.gpu_memory = [&batches](const Batch& batch) { return batches.gpu_memory(batch); };
+    if (settings.gpu_share > 0) options.gpu_memory = [&batches](const Batch& batch) { return batches.gpu_memory(batch); };
     return make_gpu_trainer(options, inputs.gpus, timing);
   }
   if (!emulates_accelerator(settings)) return make_null_trainer();

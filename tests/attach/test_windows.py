@@ -1,11 +1,25 @@
 """Windows of training steps: in the script's own order, with all of their time divided."""
 import statistics
+import sys
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch, unexplained
 from script_rig import ScriptTest
 
+sys.path.insert(0, str(here.parents[1] / 'python'))
+from dsanalyze._attach.device import DeviceClock, as_device_has  # noqa: E402
+
 train = here / 'trainings' / 'train.py'
+
+
+class At:
+    """An event at a time in milliseconds."""
+
+    def __init__(self, at):
+        self.at = at
+
+    def elapsed_time(self, other):
+        return other.at - self.at
 
 
 def epochs(output):
@@ -349,6 +363,16 @@ for x, in DataLoader(data(), 4):
             # Nor is it taken out of the steps: the first one's batch is all that the device has waited for.
             self.assertEqual(sum(window['wait'][1:]) + sum(window['hook'][1:]), 0)
             self.assertAlmostEqual(sum(window['compute']) / (window['end'] - window['begin']), 1, delta=0.1)
+
+    def test_steps_whose_times_on_the_device_contradict_one_another_have_the_scripts_own_times(self):
+        window = {'compute': [5, 5], 'wait': [1, 1], 'hook': [1, 1], 'outside': [0, 0], 'validation': [0, 0], 'begin': 0, 'end': 14}
+        given = {key: list(value) if isinstance(value, list) else value for key, value in window.items()}
+        as_device_has(window, [(5, 0)], [0, 0])
+        as_device_has(window, [(5, 0), (5, 0)], ())
+        self.assertEqual(window, given)
+        clock = DeviceClock()
+        clock._steps = [(At(0), At(5)), (At(4), At(9))]
+        self.assertIsNone(clock.take())
 
     def test_a_device_that_waits_for_the_script_has_the_scripts_own_times(self):
         for window in self.launch_on_device(0.0001).windows():

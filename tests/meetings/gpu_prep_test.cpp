@@ -234,6 +234,40 @@ TEST_CASE("a loader that shares batches with a GPU gives the same samples, whate
   }
 }
 
+TEST_CASE("with a shuffle buffer, too, the first samples of a batch are the GPU's") {
+  const Fake fake("bus=1e11");
+  const auto gpu = open_cuda_driver(kernels())->open(0);
+  const ImagePrepOptions options = image_options(DType::uint8, Layout::nhwc);
+  LoaderOptions loader = loader_options(4, 3);
+  loader.start.order.kind = OrderKind::sequential;
+  loader.start.order.shuffle_buffer = 5;
+  FileDataset data;
+  Rig rig(pictures(data, {3}), CacheKind::minio, 1 << 20, make_image_prep(options));
+  loader.error_budget = 1;
+  const auto expected = batches_of(rig, loader, nullptr, *gpu);
+  const auto prep = std::make_shared<GpuPrep>(gpu, GpuPrep::Options{options, 0.5, loader.prefetch_batches + loader.held_batches, loader.batch_size},
+                                              system_timing());
+  const auto found = batches_of(rig, loader, prep, *gpu);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CHECK(found[i].ids == expected[i].ids);
+    CHECK(apart(found[i].samples, expected[i].samples) <= 1);
+  }
+  CHECK(prep->totals().samples + prep->totals().left_to_cpu > 0);
+}
+
+TEST_CASE("images that are larger than a GPU has room for at once go to it in parts, and headers that lie to the CPU") {
+  const Fake fake("bus=1e11,memory=3e8");  // 64 MiB of pixels at once
+  std::vector<std::vector<std::byte>> images(3, picture_of(4000, 3000));
+  images.push_back(test::with_dimensions(picture_of(64, 64), 6000, 6000));
+  ImagePrepOptions options = image_options(DType::uint8, Layout::nhwc, CropRule::centre);
+  options.prep.crop_size = options.resize = 400;
+  const Both both = prepare_both(options, images);
+  for (std::size_t i = 0; i < images.size(); ++i) CHECK(both.gpu_statuses[i].code == both.cpu_statuses[i].code);
+  CHECK(both.totals.samples == 3);
+  CHECK(both.totals.left_to_cpu == 1);
+}
+
 TEST_CASE("a GPU that is lost while it prepares ends the run with what it said") {
   const Fake fake("bus=1e11,lost_after=2");
   const auto gpu = open_cuda_driver(kernels())->open(0);

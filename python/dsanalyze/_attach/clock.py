@@ -38,13 +38,14 @@ class StepClock:
         self._validation_left = None
         self._doubtful = {}  # By pass that was taken for a validation: its batches, of which an optimizer may still make steps.
         self._raw = []
+        self._withins = []
         self._reset()
 
     def _reset(self):
         self.stepped = 0
         self.steps = 0
         self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = self._batch = 0
-        self._after = self._followed = 0
+        self._after = self._followed = self._within = 0
         self._inside = 0, 0, 0, 0, 0
         self._started = 0
         self._ready = self._paused = None
@@ -91,6 +92,7 @@ class StepClock:
         if self._open is not None:
             self._hook += duration
             self._followed += duration
+            self._within += duration
 
     def _computed(self):
         """Computing ends here, as far as is known: so much of it belongs elsewhere."""
@@ -225,6 +227,7 @@ class StepClock:
             self._computed()
         self._raw.append((self._open, at, self._ready, computed, self._synchronised, self._wait, self._hook, self._validation, self._samples, self.steps,
                           self._ranks, self._outside_ranks, self._after, self._followed, sum(self._inside[:3]), self._batch))
+        self._withins.append(self._within)
         self._open = None
         self._reset()
         return True
@@ -251,7 +254,7 @@ class StepClock:
             self.gap.validation = self._validation
         if self.gap is not None:
             self.gap.start = self._started
-        raw, self._raw = self._raw, []
+        raw, self._raw, self._withins = self._raw, [], []
         self.left = self.begin, end, raw, self.skipped
         self.begin = self._open = None
         self.skipped = 0
@@ -263,7 +266,9 @@ class StepClock:
         begin, self.begin = self.begin, None
         raw, self._raw = self._raw, []
         skipped, self.skipped = self.skipped, 0
-        self.within = [step[13] for step in raw]
+        # Where a validation lies within a step's computing, that is not known.
+        plain = all(inside <= followed + after for *_, after, followed, inside, _ in raw)
+        self.within, self._withins = self._withins if plain else (), []
         return _window(mode, begin, end, raw, skipped, ranks)
 
     def take_left(self, mode, ranks):

@@ -44,7 +44,10 @@ class DeviceClock:
         if not steps or any(begin is None or end is None for begin, end in steps):
             return None
         idle = [0, *(int(before.elapsed_time(begin) * 1e6) for (_, before), (begin, _) in zip(steps, steps[1:]))]
-        return [(int(begin.elapsed_time(end) * 1e6), each) for (begin, end), each in zip(steps, idle)]
+        busy = [int(begin.elapsed_time(end) * 1e6) for begin, end in steps]
+        if min(*busy, *idle) < 0:  # They are on several streams.
+            return None
+        return list(zip(busy, idle))
 
 
 def as_device_has(window, steps, within):
@@ -55,7 +58,7 @@ def as_device_has(window, steps, within):
         return
     hook, wait, outside = window['hook'], window['wait'], window['outside']
     for i, (busy, idle) in enumerate(steps):
-        before = hook[i] - within[i]
+        before = max(0, hook[i] - within[i])
         if i > 0:
             hook[i] = min(before, idle)
             wait[i] = min(wait[i], idle - hook[i])

@@ -243,8 +243,12 @@ class Phases(Engine):
         if not self.off:
             self.clock.open(step.began)
 
+    def _one_loader_trains(self):
+        return sum(record is self.roles.primary or not self.roles.over(record) for record in self.roles.training) == 1
+
     def _tell_left(self, iteration):
         """The pass before this one was left before its end, which the script never asked for: that is known only now."""
+        framework.current.synchronise()
         self.checkpoint('epoch_end', iteration, None)
         self._remaining = 0
 
@@ -356,7 +360,8 @@ class Phases(Engine):
         if window is not None:
             window['nonfinite'] = self._nonfinite()
             device = self._device.take()
-            if device is not None and whole and len(self.roles.training) == 1:
+            # At an epoch's end the device was waited for after the window.
+            if device is not None and whole and why == 'window' and self._one_loader_trains():
                 as_device_has(window, device, self.clock.within)
             message['window'] = window
         if self.spent is not None:

@@ -234,6 +234,7 @@ void ProfileOptions::apply_prep(ProfileSettings& settings, const std::optional<W
     settings.prep = prep == "real" ? Seam::real : Seam::null;
     return;
   }
+  if (prep == "cpu" || prep == "gpu" || prep.starts_with("split")) settings.prep = Seam::real;
   if (prep == "cpu") return;
   if (prep == "gpu" || prep == "split" || prep.starts_with("split:")) {
     settings.prep_place = prep == "gpu" ? PrepPlace::gpu : PrepPlace::split;

@@ -23,9 +23,9 @@ std::string change_text(const WhatIfChange& change) {
   if (change.cores) parts.push_back(format_number(*change.cores) + (*change.cores == 1 ? " core" : " cores"));
   if (change.cores_factor) parts.push_back(fmt::format("{}x cores", format_number(*change.cores_factor)));
   if (change.prep_place)
-    parts.push_back(*change.prep_place == PrepPlace::split ? "prep split between GPU and cores"
-                    : *change.prep_place == PrepPlace::gpu ? "prep on the GPU"
-                                                           : "prep on the cores");
+    parts.emplace_back(*change.prep_place == PrepPlace::split ? "prep split between GPU and cores"
+                       : *change.prep_place == PrepPlace::gpu ? "prep on the GPU"
+                                                              : "prep on the cores");
   if (change.transfer_factor) parts.push_back(fmt::format("{}x copies to the GPU", format_number(*change.transfer_factor)));
   if (change.accelerator_speed) parts.push_back(fmt::format("{}x accelerator speed", format_number(*change.accelerator_speed)));
   if (change.accelerators) parts.push_back(format_number(*change.accelerators) + (*change.accelerators == 1 ? " accelerator" : " accelerators"));
