@@ -34,8 +34,14 @@ void LoaderGpuWorkers::run() {
     counter.add_waiting(begun - idle_since);
     const auto group = std::span(items).first(count);
     for (const LoaderWork& item : group) m_flow.keep(item);
+    std::size_t prepared = 0;
+    try {
+      if (!m_flow.over()) prepared = prepare(group, *m_preps[worker]);
+    } catch (const std::exception& error) {  // what comes is taken all the same, or the others would wait for it
+      m_flow.failures.fail(error);
+      m_flow.notify_all();
+    }
     const bool over = m_flow.over();
-    const std::size_t prepared = over ? 0 : prepare(group, *m_preps[worker]);
     counter.add(prepared, prepared * m_flow.tensor.sample_bytes(), m_flow.timing.clock->now() - begun);
     for (std::size_t failed = over ? count : prepared; failed < count; ++failed) counter.add_failure();
     std::size_t hits = 0;

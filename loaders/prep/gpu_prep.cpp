@@ -26,8 +26,6 @@ Bytes pixel_bytes(const GpuJpegDecoder::Size& size) {
   return round_up(colours * static_cast<std::size_t>(size.width) * static_cast<std::size_t>(size.height), image_alignment);
 }
 
-GpuCropAxis axis_of(const AxisSpan& span) { return {span.start, span.length, span.available}; }
-
 /// At least `bytes` of the GPU's memory, which is free to go.
 void require_room(std::unique_ptr<GpuMemory>& memory, Gpu& gpu, Bytes bytes) {
   if (memory && memory->size() >= bytes) return;
@@ -60,7 +58,6 @@ GpuPrep::GpuPrep(std::shared_ptr<Gpu> gpu, const Options& options, Timing timing
 std::uint32_t GpuPrep::of_batch(std::uint32_t samples) const { return static_cast<std::uint32_t>(std::lround(samples * m_options.share)); }
 
 void GpuPrep::move(const Move& move) {
-  const std::scoped_lock lock(m_moving);
   std::byte* const from = move.host + move.from * m_sample_bytes;
   std::byte* const to = move.host + move.to * m_sample_bytes;
   const std::uint64_t from_address = address(move.slot) + move.from * m_sample_bytes;
@@ -69,6 +66,7 @@ void GpuPrep::move(const Move& move) {
     std::copy_n(from, m_sample_bytes, to);
     return;
   }
+  const std::scoped_lock lock(m_moving);
   if (move.from >= move.on_gpu) {
     m_moves->copy_in(to_address, from, m_sample_bytes);
   } else if (move.to >= move.on_gpu) {
@@ -151,8 +149,8 @@ GpuCrop GpuPrep::Worker::crop_of(const Task& task, const Photograph& photograph,
   crop.pixels = pixels + static_cast<std::size_t>(scaled.pixels.top) * crop.pitch + colours * static_cast<std::size_t>(scaled.pixels.left);
   crop.sample = m_prep.address(task.slot) + task.position * m_prep.m_sample_bytes;
   crop.mirrored = mirror == Mirror::horizontal ? 1 : 0;
-  crop.x = axis_of(scaled.horizontal);
-  crop.y = axis_of(scaled.vertical);
+  crop.x = scaled.horizontal;
+  crop.y = scaled.vertical;
   return crop;
 }
 

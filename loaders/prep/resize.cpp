@@ -10,12 +10,6 @@ namespace {
 
 constexpr int rounding = 1 << (AxisTaps::weight_bits - 1);
 
-/// For positive values; negative ones may come out as zero.
-int nearest(double value) {
-  value += 0.5;
-  return static_cast<int>(value);
-}
-
 std::uint8_t scaled_sum(int sum) { return static_cast<std::uint8_t>(sum >> AxisTaps::weight_bits); }
 
 void plain_horizontal(const std::uint8_t* source, std::size_t source_stride, int rows, const AxisTaps& taps, std::uint8_t* target,
@@ -66,30 +60,15 @@ void AxisWeights::compute(const AxisSpan& span, int outputs, Mirror mirror) {
   m_first.assign(static_cast<std::size_t>(padded_outputs), 0);
   m_weights.assign(static_cast<std::size_t>(padded_outputs) * static_cast<std::size_t>(taps), 0);
 
-  constexpr double one = 1 << AxisTaps::weight_bits;
+  static_assert(AxisTaps::weight_bits == resize_weight_bits);
   for (int output = 0; output < outputs; ++output) {
-    const double center = span.start + (output + 0.5) * scale;
-    const int low = std::max(nearest(center - support), 0);
-    const int high = std::clamp(nearest(center + support), low + 1, span.available);
-    const auto weight = [&](int input) { return std::max(support - std::abs(input + 0.5 - center), 0.0); };
-    double total = 0;
-    for (int input = low; input < high; ++input) total += weight(input);
-
+    const InputRange range = resize_inputs(span, outputs, output);
     // The taps may not reach past the inputs, not even with weight nothing.
-    const int first = std::max(std::min(low, span.available - taps), 0);
+    const int first = std::max(std::min(range.first, span.available - taps), 0);
     const auto place = static_cast<std::size_t>(mirror == Mirror::horizontal ? outputs - 1 - output : output);
     m_first[place] = first;
     std::int16_t* weights = m_weights.data() + place * static_cast<std::size_t>(taps);
-    const double share = one / total;
-    // Rounding the running sum, not each weight, makes the whole exact.
-    double running = 0;
-    int given = 0;
-    for (int input = low; input < high; ++input) {
-      running += weight(input) * share;
-      const int upto = nearest(running);
-      weights[input - first] = static_cast<std::int16_t>(upto - given);
-      given = upto;
-    }
+    write_resize_weights(span, outputs, output, range, weights + (range.first - first));
   }
   m_taps = {m_first.data(), m_weights.data(), taps, padded_outputs};
 }

@@ -5,19 +5,13 @@
 #include <memory>
 #include <vector>
 
+#include "core/resize_axis.hpp"
 #include "image_decoder.hpp"
 #include "kernels.hpp"
 
 namespace dsanalyze {
 
 enum class Mirror : std::uint8_t { none, horizontal };
-
-/// Which part of `available` inputs one axis of a resize covers: a length of inputs from `start` on, which need not be whole.
-struct AxisSpan {
-  double start = 0;
-  double length = 0;
-  int available = 0;
-};
 
 /// Weights of one axis, with a triangle filter that is as wide as an output where the image shrinks, and as an input where it grows (what Pillow
 /// calls bilinear, and torchvision antialias=True). No input outside [0, available) is used; weights are rounded such that flat colour stays as it

@@ -111,7 +111,7 @@ void take_cache(const ProfileResult& profile, double scale, RateModel& model) {
 
 /// Both servers were measured for a moment only, P for longer: they give P together, and keep their ratio.
 void take_servers(const PrepServersRecord& record, RateModel& model) {
-  PrepServers servers{record.cpu_samples_per_s, record.gpu_samples_per_s, record.cores, record.gpu_core_seconds_per_sample};
+  PrepServers servers = record.servers();
   if (!(servers.cpu > 0) || !(servers.gpu > 0) || !(servers.cores > 0)) return;
   const double measured = model.rates.prep / servers.with_share(model.gpu_share);
   if (model.prep_place != PrepPlace::cpu) servers.gpu *= measured;

@@ -8,6 +8,11 @@
 
 namespace dsanalyze {
 
+Bytes bytes_to_touch(const GpuInfo& gpu) {
+  constexpr Bytes most = Bytes{256} << 20;
+  return std::clamp(gpu.memory_bytes / 16, Bytes{1} << 20, most);
+}
+
 bool wait_until_reached(const GpuMark& mark, Deadline deadline, Timing timing) {
   constexpr Nanoseconds longest_pause = 50'000;
   constexpr int looks_without_pause = 20;

@@ -29,6 +29,9 @@ struct GpuInfo {
   int copy_engines = 0;
 };
 
+/// Of the GPU's memory, what steps of a made-up training read and write.
+Bytes bytes_to_touch(const GpuInfo& gpu);
+
 /// Memory of a GPU, until it is destroyed. The GPU's work with it must have ended then.
 class GpuMemory {
  public:

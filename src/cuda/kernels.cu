@@ -25,8 +25,8 @@ extern "C" __global__ void dsanalyze_crop(const dsanalyze::GpuCrop* crops, dsana
   using namespace dsanalyze;
   __shared__ std::int16_t x_weights[gpu_crop_tile_columns][gpu_crop_taps + 1];  // one more: columns of a warp lie in different banks
   __shared__ std::int16_t y_weights[gpu_crop_tile_rows][gpu_crop_taps];
-  __shared__ GpuCropTaps x_taps[gpu_crop_tile_columns];
-  __shared__ GpuCropTaps y_taps[gpu_crop_tile_rows];
+  __shared__ InputRange x_taps[gpu_crop_tile_columns];
+  __shared__ InputRange y_taps[gpu_crop_tile_rows];
   __shared__ std::uint8_t narrowed[3][gpu_crop_rows][gpu_crop_tile_columns];
   const GpuCrop& crop = crops[blockIdx.z];
   const int lane = threadIdx.x;
@@ -34,9 +34,9 @@ extern "C" __global__ void dsanalyze_crop(const dsanalyze::GpuCrop* crops, dsana
   const int column = blockIdx.x * gpu_crop_tile_columns + lane;
   const int row = blockIdx.y * gpu_crop_tile_rows + line;
   if (line == 0 && column < output.size)
-    x_taps[lane] = gpu_crop_taps_of(crop.x, output.size, crop.mirrored != 0 ? output.size - 1 - column : column, x_weights[lane]);
+    x_taps[lane] = gpu_crop_inputs(crop.x, output.size, crop.mirrored != 0 ? output.size - 1 - column : column, x_weights[lane]);
   if (line == 1 && lane < gpu_crop_tile_rows && blockIdx.y * gpu_crop_tile_rows + lane < output.size)
-    y_taps[lane] = gpu_crop_taps_of(crop.y, output.size, blockIdx.y * gpu_crop_tile_rows + lane, y_weights[lane]);
+    y_taps[lane] = gpu_crop_inputs(crop.y, output.size, blockIdx.y * gpu_crop_tile_rows + lane, y_weights[lane]);
   __syncthreads();
   const int rows = min(gpu_crop_tile_rows, output.size - static_cast<int>(blockIdx.y) * gpu_crop_tile_rows);
   const int first = y_taps[0].first;

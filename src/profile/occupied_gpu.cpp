@@ -1,13 +1,10 @@
 #include "occupied_gpu.hpp"
 
-#include <algorithm>
-
 #include "base/error.hpp"
 
 namespace dsanalyze {
 namespace {
 
-constexpr Bytes most_occupied_bytes = Bytes{256} << 20;
 constexpr double occupied_step_seconds = 0.005;
 constexpr double longest_occupied_wait = 30;
 
@@ -15,7 +12,7 @@ constexpr double longest_occupied_wait = 30;
 
 OccupiedGpu::OccupiedGpu(const std::shared_ptr<Gpu>& gpu, Timing timing)
     : m_timing(timing),
-      m_touched(gpu->allocate(std::clamp(gpu->info().memory_bytes / 16, Bytes{1} << 20, most_occupied_bytes))),
+      m_touched(gpu->allocate(bytes_to_touch(gpu->info()))),
       m_marks{gpu->make_mark(), gpu->make_mark()},
       m_steps(gpu->make_stream()),
       m_thread([this](const std::stop_token& stop) { run(stop); }) {}

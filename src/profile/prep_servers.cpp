@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <ctime>
 
 #include "base/error.hpp"
 #include "loaders/prep/gpu_prep.hpp"
@@ -15,8 +14,6 @@ constexpr std::uint32_t least_samples = 2048;
 constexpr int batches_of_subset = 8;
 constexpr double longest_start = 4;  ///< seconds
 constexpr std::size_t batches_to_start = 2;
-
-double process_cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 struct ServerRate {
   double samples_per_s = 0;
@@ -40,13 +37,13 @@ ServerRate measure_server(RunContext& context, Loader& loader, double seconds) {
         if (begun == 0 && !log.completions.empty() && log.completions.size() >= batches_to_start) {
           begun = now;
           before = loader.totals().prep.samples;
-          cpu_before = process_cpu_seconds();
+          cpu_before = sample_cpu(context.inputs.host).own_seconds;
         }
         if (begun == 0) return to_seconds(now - started) >= longest_start;
         const double took = to_seconds(now - begun);
         if (took < seconds) return false;
         const auto samples = static_cast<double>(loader.totals().prep.samples - before);
-        rate = {samples / took, samples > 0 ? (process_cpu_seconds() - cpu_before) / samples : 0};
+        rate = {samples / took, samples > 0 ? (sample_cpu(context.inputs.host).own_seconds - cpu_before) / samples : 0};
         return true;
       },
       context.stop, context.timing);
@@ -54,10 +51,6 @@ ServerRate measure_server(RunContext& context, Loader& loader, double seconds) {
 }
 
 }  // namespace
-
-PrepServers prep_servers(const PrepServersRecord& record) {
-  return {record.cpu_samples_per_s, record.gpu_samples_per_s, record.cores, record.gpu_core_seconds_per_sample};
-}
 
 std::optional<PrepServersRecord> measure_prep_servers(RunContext& context, double seconds) {
   const ProfileInputs& inputs = context.inputs;

@@ -154,7 +154,7 @@ double chosen_share(const std::optional<PrepServersRecord>& servers, EventSink& 
   if (!servers)
     throw UsageError(
         "--prep split: the time was too short to measure what the GPU and the cores prepare: pass a longer --time-budget, or --prep split:SHARE");
-  const PrepServers rates = prep_servers(*servers);
+  const PrepServers rates = servers->servers();
   const double share = rates.best_share();
   events.note(fmt::format("split of prep: {:.1f} % of each batch on the GPU, which prepares {} samples/s by {}, the cores {} beside it", 100 * share,
                           format_number(rates.gpu), servers->decoder, format_number(rates.cpu_beside_gpu())));
@@ -236,7 +236,7 @@ ProfileResult run_profile(const ProfileInputs& given, const ProfilePlan& plan, E
   if (inputs.settings.prep_place == PrepPlace::split && inputs.settings.gpu_share == 0) inputs.settings.gpu_share = chosen_share(servers, events);
   PilotRates pilot = run_pilot(context, shares.pilot / 2);
   if (servers && inputs.settings.prep_place != PrepPlace::cpu)
-    pilot.prep = std::max(pilot.prep, prep_servers(*servers).with_share(inputs.settings.gpu_share));
+    pilot.prep = std::max(pilot.prep, servers->servers().with_share(inputs.settings.gpu_share));
   context.subset = draw_subset(inputs, choose_subset(inputs, plan, pilot, shares));
   context.subset_cache_bytes = static_cast<Bytes>(std::llround(plan.cache_fraction * static_cast<double>(context.subset->bytes())));
   if (context.subset->size() < inputs.index->facts().total_samples) {

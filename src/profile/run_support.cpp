@@ -147,11 +147,12 @@ RunRecord record_run(const std::string& name, const RunContext& context, const P
 
   Nanoseconds operators = 0;
   for (const Nanoseconds time : totals.operator_times) operators += time;
+  const std::uint64_t by_operators = totals.prep.samples - totals.gpu_prep.samples;  // a GPU has none of them
   const auto names = loader.operator_names();
   for (std::size_t i = 0; i < names.size() && operators > 0; ++i) {
     const Nanoseconds time = totals.operator_times[i];
     record.prep_operators.push_back({std::string(names[i]), static_cast<double>(time) / static_cast<double>(operators),
-                                     to_seconds(time) / static_cast<double>(std::max<std::uint64_t>(totals.prep.samples, 1))});
+                                     to_seconds(time) / static_cast<double>(std::max<std::uint64_t>(by_operators, 1))});
   }
 
   record_epochs(record, loader, log);

@@ -55,8 +55,6 @@ double rough_training_rate(RunContext& context, double seconds);
 /// Prep by the CPU's cores and by the GPU, each alone, on a part of the subset that is in memory; nullopt where the GPU cannot decode and was
 /// not asked to, or `seconds` were too short. Throws UsageError where it was asked to.
 std::optional<PrepServersRecord> measure_prep_servers(RunContext& context, double seconds);
-/// As the rates' formulas take it.
-PrepServers prep_servers(const PrepServersRecord& record);
 /// S: cold, storage alone, no prep, at the full run's own concurrency and request size.
 Measured run_fetch(RunContext& context, double seconds);
 /// S over request size and concurrency: random requests in the subset's files, cold. Sizes that no file has are left out; so are the less telling

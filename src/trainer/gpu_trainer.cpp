@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::size_t steps_ahead = 2;
 constexpr double longest_wait = 30;  // of a GPU beyond what its work takes
-constexpr Bytes touched_bytes = Bytes{256} << 20;
 
 /// One device: what it holds of its GPU.
 class Lane {
@@ -24,7 +23,7 @@ class Lane {
   /// `lanes`: that the GPU stands for.
   Lane(std::shared_ptr<Gpu> gpu, std::size_t lanes, const DevicePart& part, Bytes part_bytes)
       : m_gpu(std::move(gpu)), m_part(part), m_copies(m_gpu->make_stream()), m_steps(m_gpu->make_stream()) {
-    m_touched = m_gpu->allocate(std::clamp(m_gpu->info().memory_bytes / 16, Bytes{1} << 20, touched_bytes) / lanes);
+    m_touched = m_gpu->allocate(bytes_to_touch(m_gpu->info()) / lanes);
     if (part_bytes > 0)
       for (auto& buffer : m_buffers) buffer = m_gpu->allocate(part_bytes);
     for (Marks& marks : m_marks) marks = {m_gpu->make_mark(), m_gpu->make_mark(), m_gpu->make_mark()};

@@ -149,3 +149,14 @@ TEST_CASE("files that are opened are counted") {
   const FileDescriptor one = open_file("/dev/null", O_RDONLY);
   CHECK(count_open_files() == before + 1);
 }
+
+TEST_CASE("a thread that yields to others is of lower priority, and the others are not") {
+  const int before = ::getpriority(PRIO_PROCESS, 0);
+  int within = before;
+  std::thread([&] {
+    yield_to_other_threads();
+    within = ::getpriority(PRIO_PROCESS, 0);
+  }).join();
+  CHECK(within > before);
+  CHECK(::getpriority(PRIO_PROCESS, 0) == before);
+}

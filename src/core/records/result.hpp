@@ -252,6 +252,9 @@ struct PrepServersRecord {
   double crop_seconds_per_sample = 0;      ///< of the GPU's multiprocessors, which training wants, too
   double left_to_cpu_fraction = 0;         ///< of the GPU's samples: its decoder does not take them
   std::string decoder;
+
+  /// As the formulas take them.
+  [[nodiscard]] PrepServers servers() const { return {cpu_samples_per_s, gpu_samples_per_s, cores, gpu_core_seconds_per_sample}; }
 };
 
 struct CorePoint {
