@@ -29,7 +29,7 @@ struct GpuInfo {
   int copy_engines = 0;
 };
 
-/// Of the GPU's memory, what steps of a made-up training read and write.
+/// Of the GPU's memory, what steps of a synthetic training read and write.
 Bytes bytes_to_touch(const GpuInfo& gpu);
 
 /// Memory of a GPU, until it is destroyed. The GPU's work with it must have ended then.
