@@ -19,6 +19,19 @@ bool is_emulated(const std::string& text) { return text.starts_with(emulated_pre
 std::string after_prefix(const std::string& text) { return text.substr(emulated_prefix.size()); }
 bool is_number(const std::string& text) { return !text.empty() && std::string_view("0123456789.-+").find(text.front()) != std::string_view::npos; }
 
+/// "0.7": of a batch's samples.
+double parse_gpu_share(const std::string& text) {
+  double share = -1;
+  try {
+    share = parse_number(text);
+  } catch (const UsageError&) {
+    share = -1;
+  }
+  if (!(share > 0 && share <= 1))
+    throw UsageError(fmt::format("\"{}\" is not a number above 0 and up to 1: the GPU's share of a batch, as in split:0.7", text));
+  return share;
+}
+
 /// "1:1000" or "1000".
 double parse_scale(const std::string& text) {
   const double scale = parse_number(text.starts_with("1:") ? text.substr(2) : text);
@@ -238,7 +251,7 @@ void ProfileOptions::apply_prep(ProfileSettings& settings, const std::optional<W
   if (prep == "cpu") return;
   if (prep == "gpu" || prep == "split" || prep.starts_with("split:")) {
     settings.prep_place = prep == "gpu" ? PrepPlace::gpu : PrepPlace::split;
-    settings.gpu_share = prep == "gpu" ? 1 : prep == "split" ? 0 : parsed("--prep split", prep.substr(std::string("split:").size()), positive_number);
+    settings.gpu_share = prep == "gpu" ? 1 : prep == "split" ? 0 : parsed("--prep split", prep.substr(std::string("split:").size()), parse_gpu_share);
     return;
   }
   settings.prep = Seam::emulated;

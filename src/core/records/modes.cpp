@@ -56,7 +56,8 @@ constexpr std::array rules = {
     ModeRule{"--accelerator pytorch", "--world or --partition",
              "each rank would measure a rate of its own, and all have to train at the same; measure G once, and pass --accelerator emulated:RATE",
              [](const ProfileSettings& settings) { return settings.accelerator == AcceleratorKind::pytorch && runs_ranks(settings); }},
-    ModeRule{"--prep gpu or split", "an accelerator other than cuda", "what the GPU prepares stays on it: pass --accelerator cuda:RATE",
+    ModeRule{"--prep gpu or split", "an accelerator other than cuda",
+             "what the GPU prepares stays on the GPU that trains: it takes `profile DATASET --accelerator cuda:RATE`",
              [](const ProfileSettings& settings) { return settings.prep_place != PrepPlace::cpu && settings.accelerator != AcceleratorKind::cuda; }},
     ModeRule{"--prep gpu or split", "--mesh or several --accelerators", "prep on the GPU is of one GPU alone for now; leave out --prep",
              [](const ProfileSettings& settings) {
