@@ -32,6 +32,16 @@ class Language(unittest.TestCase):
         for page in repository.files(".md", under=repository.ROOT / "docs" / "decisions"):
             self.assertLessEqual(len(page.read_text().split()), MAX_WORDS_OF_DECISION, page.name)
 
+    def test_sentences_of_documents_are_short(self):
+        for name, text in language.documents():
+            if name not in language.QUOTES:
+                self.assertFalse([f"{count} words: {sentence}" for count, sentence in language.long_sentences(text)], name)
+
+    def test_long_sentences_are_found(self):
+        words = " ".join(["word"] * 25)
+        self.assertFalse(list(language.long_sentences(f"{words}. {words}: {words}\n\n- {words}\n- {words}\n\n  | {words} {words} |\n")))
+        self.assertEqual([count for count, _ in language.long_sentences(f"{words}, and one `of code`.\n")], [27])
+
     def test_decisions_are_numbered_once(self):
         numbers = [re.match(r"\d{4}(?=-)", page.name)[0] for page in repository.files(".md", under=repository.ROOT / "docs" / "decisions")]
         self.assertEqual(numbers, [f"{at:04d}" for at in range(1, len(numbers) + 1)])

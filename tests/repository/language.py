@@ -2,6 +2,7 @@
 
 usage: language.py          every use of a word that is refused, and how often the doubtful ones are used
        language.py ease     Flesch reading ease, words a sentence and words a page of each document
+       language.py long [NAME...]  every sentence of a document that has more words than it may have
 """
 
 import io
@@ -18,6 +19,7 @@ INLINE_CODE = re.compile(r"`[^`\n]*`")
 CPP_PIECE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\((?:.*?)\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
 HASH_COMMENT = re.compile(r"(?:^|\s)#(?!!)[^\n]*")
 SENTENCE = re.compile(r"\w\s+\w")
+MOST_WORDS = 25  # of a sentence
 QUOTES = ("docs/measured/fidelity.md", "docs/measured/language.md")  # papers, and older texts of our own
 
 
@@ -124,11 +126,24 @@ def syllables(word):
     return max(1, len(re.findall(r"[aeiouy]+", word)))
 
 
-def ease(text):
-    """Flesch's reading ease, words a sentence, and words, of Markdown: paragraphs and lists, not tables. Above 60 is plain English."""
-    lines = [line for line in next(markdown_prose(text))[1].splitlines() if not line.startswith(("|", "#", "<"))]
+def sentences_of(text):
+    """The sentences of Markdown's paragraphs and lists, not of its tables and headings. Code and links are left out."""
+    lines = [line for line in next(markdown_prose(text))[1].splitlines() if not line.lstrip().startswith(("|", "#", "<"))]
     plain = re.sub(r"\]\([^)]*\)|[*_\[\]]", "", "\n".join(lines))
-    sentences = [sentence for sentence in re.split(r"[.!?](?:\s|$)|:\s|\n\s*\n|\n- ", plain) if re.search(r"[A-Za-z]", sentence)]
+    return [sentence for sentence in re.split(r"[.!?](?:\s|$)|:\s|\n\s*\n|\n\s*(?:[-*]|\d+\.) ", plain) if re.search(r"[A-Za-z]", sentence)]
+
+
+def long_sentences(text):
+    """(words, sentence) of each sentence of Markdown that has more than MOST_WORDS."""
+    for sentence in sentences_of(text):
+        count = len(re.findall(r"[A-Za-z][\w'’-]*", sentence))
+        if count > MOST_WORDS:
+            yield count, " ".join(sentence.split())
+
+
+def ease(text):
+    """Flesch's reading ease, words a sentence, and words, of Markdown. Above 60 is plain English."""
+    sentences = sentences_of(text)
     words = [word for sentence in sentences for word in re.findall(r"[A-Za-z]+", sentence)]
     if not words:
         return 0.0, 0.0, 0
@@ -136,12 +151,23 @@ def ease(text):
     return 206.835 - 1.015 * a_sentence - 84.6 * sum(map(syllables, words)) / len(words), a_sentence, len(words)
 
 
+def documents():
+    for path, text in repository.text_files():
+        if path.suffix == ".md" and not repository.name(path).startswith("tests/"):
+            yield repository.name(path), text
+
+
 def main():
     if sys.argv[1:] == ["ease"]:
-        for path, text in repository.text_files():
-            if path.suffix == ".md" and not repository.name(path).startswith("tests/"):
-                figure, a_sentence, words = ease(text)
-                print(f"{figure:6.1f} {a_sentence:5.1f} words a sentence {words:6} words  {repository.name(path)}")
+        for name, text in documents():
+            figure, a_sentence, words = ease(text)
+            print(f"{figure:6.1f} {a_sentence:5.1f} words a sentence {words:6} words  {name}")
+        return
+    if sys.argv[1:2] == ["long"]:
+        for name, text in documents():
+            if len(sys.argv) == 2 or name in sys.argv[2:]:
+                for count, sentence in long_sentences(text):
+                    print(f"{name}: {count} words: {sentence}")
         return
     for problem in refused():
         print(problem)
