@@ -90,6 +90,24 @@ GpuPrep::Worker::Worker(GpuPrep& prep)
       m_stream(prep.m_gpu->make_stream()) {}
 
 void GpuPrep::Worker::prepare(std::span<const Task> tasks, std::span<Status> statuses) {
+  try {
+    prepare_all(tasks, statuses);
+  } catch (...) {
+    settle();  // what the GPU still reads is the caller's to free
+    throw;
+  }
+}
+
+void GpuPrep::Worker::settle() noexcept {
+  try {
+    m_done->set(*m_stream);
+    require_reached(*m_done, longest_group, m_prep.m_timing, "work that was given up");
+  } catch (const std::exception&) {
+    return;  // a GPU that is lost reads nothing any more
+  }
+}
+
+void GpuPrep::Worker::prepare_all(std::span<const Task> tasks, std::span<Status> statuses) {
   std::ranges::fill(statuses, Status{});
   plan(tasks);
   std::vector<Photograph> all;

@@ -64,7 +64,8 @@ class GpuPrep {
   class Worker {
    public:
     explicit Worker(GpuPrep& prep);
-    /// Returns when all are there. `statuses` as of Prep::prepare(), one for each task. At most `group` tasks.
+    /// Returns when all are there. `statuses` as of Prep::prepare(), one for each task. At most `group` tasks. When it throws, the GPU reads none of
+    /// their bytes any more.
     void prepare(std::span<const Task> tasks, std::span<Status> statuses);
 
    private:
@@ -72,6 +73,8 @@ class GpuPrep {
       std::size_t task = 0;
       GpuJpegDecoder::Size size;
     };
+    void prepare_all(std::span<const Task> tasks, std::span<Status> statuses);
+    void settle() noexcept;
     void plan(std::span<const Task> tasks);
     bool decode_and_crop(std::span<const Task> tasks);
     [[nodiscard]] GpuCrop crop_of(const Task& task, const Photograph& photograph, std::uint64_t pixels) const;

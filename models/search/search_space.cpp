@@ -108,8 +108,13 @@ std::vector<int> server_choices(const SearchQuestion& question) {
   return choices;
 }
 
-/// P of so many cores, by the law that was fitted to the measured ones.
-double prep_rate(const RateModel& model, const Base& base, double cores) { return model.rates.prep * model.scaling.factor(base.cores, cores); }
+/// P of so many cores, by the law that was fitted to the measured ones, beside the GPU where it prepares.
+double prep_rate(const RateModel& model, const Base& base, double cores) {
+  if (!model.prep_servers) return model.rates.prep * model.scaling.factor(base.cores, cores);
+  whatif::Setup setup = whatif::as_measured(model);
+  whatif::take_cores(model, cores, setup);
+  return setup.prep;
+}
 
 double prep_error(const RateModel& model, const Base& base, double cores) { return model.scaling.scaled_error(base.cores, cores, model.prep_error); }
 
@@ -234,8 +239,7 @@ std::vector<PartitionMode> partition_modes(const RateModel& model, const whatif:
 void predict(SearchPoint& point, const RateModel& model, const SearchQuestion& question, const Base& base) {
   whatif::Setup setup = whatif::as_measured(model);
   setup.ingestion = point.ingestion;
-  setup.prep = point.prep;
-  setup.prep_error = prep_error(model, base, point.setup.cores);
+  whatif::take_cores(model, point.setup.cores, setup);
   setup.storage = point.storage;
   setup.cache_fraction = point.setup.cache_fraction;
   setup.servers = static_cast<std::uint32_t>(point.setup.servers);

@@ -149,11 +149,15 @@ LiveModel live_model(RateModel model, std::string command) {
 
 std::string to_json(const LiveModel& live) {
   const RateModel& model = live.model;
+  // What the GPU prepares is not copied. The page's answers keep the split as it was measured.
+  std::optional<double> transfer = model.transfer;
+  if (model.gpu_share >= 1) transfer.reset();
+  if (transfer) *transfer /= 1 - model.gpu_share;
   Json object = {
       {"command", live.command},
       {"G", or_null(model.rates.ingestion)},
       {"P", model.rates.prep},
-      {"H", or_null(model.transfer)},
+      {"H", or_null(transfer)},
       {"C", number(model.rates.cache)},
       {"S", model.rates.storage},
       {"relative_errors",

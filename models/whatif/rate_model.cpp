@@ -111,6 +111,8 @@ void take_cache(const ProfileResult& profile, double scale, RateModel& model) {
 
 /// Both servers were measured for a moment only, P for longer: they give P together, and keep their ratio.
 void take_servers(const PrepServersRecord& record, RateModel& model) {
+  constexpr double most_left = 0.5;
+  if (record.left_to_cpu_fraction > most_left) return;  // the GPU's rate is that of the cores
   PrepServers servers = record.servers();
   if (!(servers.cpu > 0) || !(servers.gpu > 0) || !(servers.cores > 0)) return;
   const double measured = model.rates.prep / servers.with_share(model.gpu_share);
@@ -144,7 +146,7 @@ RateModel rate_model(const ProfileResult& profile) {
     model.accelerators = settings.accelerators;
   }
   if (profile.transfer && profile.transfer->samples_per_s > 0) {
-    model.transfer = profile.transfer->samples_per_s * (1 - settings.gpu_share);  // of samples that are copied
+    model.transfer = profile.transfer->samples_per_s;
     model.transfer_error = relative_error(*profile.transfer);
     model.transfers_floats = settings.dtype == DType::float32;
   }

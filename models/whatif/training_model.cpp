@@ -298,6 +298,7 @@ TrainingModel training_model(const ProfileResult& profile) {
     model.training_cpu = *synthetic->cores_used / model.ingestion;
   model.shares_cores = profile.host.accelerator_shares_cores;
   model.crowded = others_leave_no_core(*full, model.cores);
+  model.disturbed = profile.finds("prep-beside-others");
   model.main_threads = profile.hot_main_threads.value_or(1);
   model.waits_for_storage = (profile.bottleneck && profile.bottleneck->detail == "storage") ||
                             (profile.stalls && profile.stalls->fetch.fraction > least_loss && profile.stalls->fetch.ci95_fraction.low > 0);
@@ -446,6 +447,7 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     rates.too_close = true;
     if (rates.samples_per_s == model.found) rates.bottleneck = "io", rates.detail = "storage";
   }
+  rates.too_close |= model.disturbed;
   const int most = std::max(model.prep.back().workers, 1);
   rates.extrapolation = std::max({1.0, static_cast<double>(workers) / most, cores / model.cores, speed});
   return rates;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/records/rate_text.hpp"
 #include "whatif_parts.hpp"
@@ -130,10 +131,22 @@ void take_prep(Setup& setup) {
       setup.gpu_share = 1;
       break;
     case PrepPlace::split:
-      setup.gpu_share = servers.best_share();
+      setup.gpu_share = servers.best_share(setup.transfer.value_or(std::numeric_limits<double>::infinity()));
       break;
   }
   setup.prep = servers.with_share(setup.gpu_share);
+}
+
+void take_cores(const RateModel& model, double cores, Setup& setup) {
+  const double factor = model.scaling.factor(*model.cores, cores);
+  setup.prep_error = model.scaling.scaled_error(*model.cores, cores, model.prep_error);
+  if (!setup.prep_servers) {
+    setup.prep *= factor;
+    return;
+  }
+  setup.prep_servers->cpu *= factor;
+  setup.prep_servers->cores = cores;
+  take_prep(setup);
 }
 
 std::optional<std::string> impossible(const RateModel& model, const Variant& variant) {

@@ -10,6 +10,10 @@
 namespace dsanalyze::whatif {
 namespace {
 
+constexpr int most_cores_beside_a_gpu = 1024;
+
+bool prepares_on_gpu(const RateModel& model) { return model.prep_servers && model.prep_place != PrepPlace::cpu; }
+
 /// Without G, the bottleneck is only that of the data side.
 std::string of_the_data_side(const Evaluation& base) { return base.ingestion ? "" : " on the data side (G is not known)"; }
 
@@ -53,6 +57,13 @@ WhatIfFound find_cores(const RateModel& model, const Evaluation& base) {
   const double target = rate_of(lower_of_fetch_and_ingestion(base), base).value;
   const auto needed = cores_for(target, model);
   WhatIfFound found{"cores", std::nullopt, model.cores ? "cores" : "times the cores", ""};
+  if (!needed && prepares_on_gpu(model)) {
+    Setup most = as_measured(model);
+    take_cores(model, most_cores_beside_a_gpu, most);
+    found.then = fmt::format("no number of cores keeps prep from being the bottleneck: beside the GPU it reaches {} samples/s [P] with {}",
+                             format_number(most.prep), cores_text(most_cores_beside_a_gpu));
+    return found;
+  }
   if (!needed) {
     const ScalingLaw& law = model.scaling.law();
     const std::string most =
@@ -160,6 +171,16 @@ std::optional<double> storage_rate_for(double target, const RateModel& model) {
 std::optional<CoresNeeded> cores_for(double target, const RateModel& model) {
   CoresNeeded needed{target / model.rates.prep, std::nullopt};
   if (!model.cores) return needed;
+  if (prepares_on_gpu(model)) {
+    for (int cores = 1; cores <= most_cores_beside_a_gpu; ++cores) {
+      Setup setup = as_measured(model);
+      take_cores(model, cores, setup);
+      if (setup.prep * (1 + 1e-11) < target) continue;
+      needed.cores = cores;
+      return needed;
+    }
+    return std::nullopt;
+  }
   const auto cores = model.scaling.cores_for(model.scaling.rate(*model.cores) * needed.factor);
   if (!cores) return std::nullopt;
   needed.cores = std::max(std::ceil(*cores * (1 - 1e-11)), 1.0);
@@ -168,6 +189,7 @@ std::optional<CoresNeeded> cores_for(double target, const RateModel& model) {
 
 bool cores_may_reach(double target, const RateModel& model) {
   if (!model.cores) return true;
+  if (prepares_on_gpu(model)) return cores_for(target * (1 - model.prep_error), model).has_value();
   const double wanted = model.scaling.rate(*model.cores) * target / model.rates.prep;
   for (const auto& moved : model.scaling.moved_by_errors())
     for (const FittedScaling& fit : moved)

@@ -41,6 +41,8 @@ struct Setup {
 Setup as_measured(const RateModel& model);
 /// Of a setup with prep_servers: prep as they give it where prep is.
 void take_prep(Setup& setup);
+/// P, its error, and what of it is the GPU's, with so many cores. `model` has cores.
+void take_cores(const RateModel& model, double cores, Setup& setup);
 
 /// A rate with its 95 % interval.
 struct RateEstimate {

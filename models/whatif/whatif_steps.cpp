@@ -94,17 +94,8 @@ std::vector<Step> core_steps(const RateModel& model, const WhatIfQuestion& quest
       steps.emplace_back([cores](Variant& variant) { variant.change.cores = cores; });  // left out, with the reason
       continue;
     }
-    const double factor = model.scaling.factor(*model.cores, cores);
-    const double error = model.scaling.scaled_error(*model.cores, cores, model.prep_error);
-    steps.emplace_back([factor, cores, error](Variant& variant) {
-      if (variant.setup.prep_servers) {
-        variant.setup.prep_servers->cpu *= factor;
-        variant.setup.prep_servers->cores = cores;
-        take_prep(variant.setup);
-      } else {
-        variant.setup.prep *= factor;
-      }
-      variant.setup.prep_error = error;
+    steps.emplace_back([&model, cores](Variant& variant) {
+      take_cores(model, cores, variant.setup);
       variant.change.cores = cores;
     });
   }
@@ -146,6 +137,11 @@ std::vector<Step> prep_steps(const RateModel& model, const WhatIfQuestion& quest
   return steps;
 }
 
+/// The split is chosen by how fast copies are, too.
+void take_split(Setup& setup) {
+  if (setup.prep_servers && setup.prep_place == PrepPlace::split) take_prep(setup);
+}
+
 std::vector<Step> transfer_steps(const RateModel& model, const WhatIfQuestion& question) {
   std::vector<Step> steps;
   if (!question.transfers.empty() && !model.transfer)
@@ -155,6 +151,7 @@ std::vector<Step> transfer_steps(const RateModel& model, const WhatIfQuestion& q
     require_positive(factor, "--transfer");
     steps.emplace_back([factor](Variant& variant) {
       *variant.setup.transfer *= factor;
+      take_split(variant.setup);
       variant.change.transfer_factor = factor;
     });
   }
@@ -172,6 +169,7 @@ std::vector<Step> accelerator_steps(const RateModel& model, const WhatIfQuestion
     steps.emplace_back([count, factor = count / *model.accelerators](Variant& variant) {
       *variant.setup.ingestion *= factor;
       if (variant.setup.transfer) *variant.setup.transfer *= factor;
+      take_split(variant.setup);
       variant.setup.local_batch *= factor;
       variant.change.accelerators = count;
     });

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <vector>
 
 #include "base/text/enum_names.hpp"
 
@@ -22,11 +23,27 @@ double seconds_per_sample(double x, double cache_rate, double storage_rate) { re
 
 }  // namespace
 
+double share_of_batch(double share, std::uint32_t samples) { return samples == 0 ? 0 : std::round(samples * share) / samples; }
+
 double PrepServers::cpu_beside_gpu() const { return cpu * std::max(1 - gpu * gpu_core_seconds / cores, 0.0); }
 
-double PrepServers::best_share() const {
-  if (gpu_core_seconds * cpu >= cores) return 0;  // to give the GPU a sample takes as long as to prepare it
-  return together() > 0 ? gpu / together() : 0;
+double PrepServers::best_share(double transfer) const {
+  const auto delivered = [&](double share) {
+    return std::min(with_share(share), share < 1 ? transfer / (1 - share) : std::numeric_limits<double>::infinity());
+  };
+  // Each of the three only rises or only falls with the share: the best is an end, or where two of them meet.
+  std::vector<double> shares{0, 1};
+  if (together() > 0) shares.push_back(gpu / together());
+  if (std::isfinite(transfer)) {
+    shares.push_back(gpu / (gpu + transfer));
+    if (const double left = 1 - transfer / cpu; left > 0) shares.push_back(left / (left + transfer * gpu_core_seconds / cores));
+  }
+  std::ranges::sort(shares);
+  constexpr double no_difference = 1e-9;
+  double best = 0;
+  for (const double share : shares)
+    if (delivered(share) > delivered(best) * (1 + no_difference)) best = share;
+  return best;
 }
 
 double PrepServers::with_share(double share) const {

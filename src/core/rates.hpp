@@ -49,6 +49,9 @@ struct BottleneckRule {
 };
 BottleneckRule bottleneck(double fetch, double prep, std::optional<double> ingestion);
 
+/// Of a batch of so many samples, the fraction nearest to `share` that is of whole samples.
+double share_of_batch(double share, std::uint32_t samples);
+
 /// Prep by two servers at once, the CPU's cores and a GPU, in samples/s of each alone. The GPU's samples take cores, too.
 struct PrepServers {
   double cpu = 0;               ///< all cores, nothing on the GPU
@@ -60,8 +63,9 @@ struct PrepServers {
   [[nodiscard]] double cpu_beside_gpu() const;
   /// Of both together, where that is more than the cores alone.
   [[nodiscard]] double together() const { return gpu + cpu_beside_gpu(); }
-  /// Of each batch, for the GPU: such that both end at the same time; 0 where the cores alone are faster.
-  [[nodiscard]] double best_share() const;
+  /// Of each batch, for the GPU: with which the slowest of both, and of copies of the cores' samples to the GPU at `transfer` samples/s, is the
+  /// fastest. The smallest such fraction.
+  [[nodiscard]] double best_share(double transfer = std::numeric_limits<double>::infinity()) const;
   /// With such a share for the GPU, the slower of both decides.
   [[nodiscard]] double with_share(double share) const;
 };

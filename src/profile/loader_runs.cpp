@@ -257,6 +257,8 @@ Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds) {
   MeteredRun run(context, pipeline, {.first_epoch = 1}, Takes::nothing);
   run.run_for("prep", seconds, [&](const TrainingLog& log, Nanoseconds end) { return run.loader_rate(log, end); });
 
+  if (training) training->finish();
+
   const ProfileSettings& settings = context.inputs.settings;
   Measured measured = run.measured("prep", run.loader_rate(),
                                    fmt::format("loader alone on a cached subset, {} workers on {} cores", settings.workers, settings.cores));

@@ -19,7 +19,13 @@ OccupiedGpu::OccupiedGpu(const std::shared_ptr<Gpu>& gpu, Timing timing)
 
 OccupiedGpu::~OccupiedGpu() {
   m_thread.request_stop();
+  if (m_thread.joinable()) m_thread.join();
+}
+
+void OccupiedGpu::finish() {
+  m_thread.request_stop();
   m_thread.join();
+  if (m_failure) std::rethrow_exception(m_failure);
 }
 
 void OccupiedGpu::run(const std::stop_token& stop) {
@@ -31,7 +37,7 @@ void OccupiedGpu::run(const std::stop_token& stop) {
       if (step > 0) require_reached(*m_marks[(step + 1) % 2], longest_occupied_wait, m_timing, "an empty step");
     }
   } catch (const std::exception&) {
-    return;  // who prepares on it is told, too
+    m_failure = std::current_exception();
   }
 }
 

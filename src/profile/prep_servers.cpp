@@ -67,9 +67,10 @@ std::optional<PrepServersRecord> measure_prep_servers(RunContext& context, doubl
     auto loader = pipeline.make_loader({.first_epoch = 1, .gpu_share = 0});
     record.cpu_samples_per_s = measure_server(context, *loader, seconds / 3).samples_per_s;
     loader.reset();
-    const OccupiedGpu training(inputs.gpu, context.timing);
+    OccupiedGpu training(inputs.gpu, context.timing);
     loader = pipeline.make_loader({.first_epoch = 1, .gpu_share = 1});
     const ServerRate rate = measure_server(context, *loader, seconds / 3);
+    training.finish();
     record.gpu_samples_per_s = rate.samples_per_s;
     record.gpu_core_seconds_per_sample = rate.core_seconds;
     const GpuPrepTotals totals = loader->gpu_prep()->totals();

@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/host/control_group.hpp"
+#include "core/rates.hpp"
 #include "loaders/prep/prep.hpp"
 #include "pilot.hpp"
 #include "profile/jobs/job_runs.hpp"
@@ -132,6 +133,16 @@ void state_reservations(RunContext& context) {
   }
 }
 
+/// What the GPU's decoder does not take is prepared by cores, and counts as the GPU's.
+void state_left_to_cores(RunContext& context, const PrepServersRecord& servers) {
+  constexpr double worth_naming = 0.01;
+  if (context.inputs.settings.gpu_share <= 0 || servers.left_to_cpu_fraction < worth_naming) return;
+  context.find(Finding::Severity::warning, "left-to-cores",
+               fmt::format("the GPU's decoder ({}) takes no part of {} of the samples that it was given, and cores prepare them instead: no JPEG "
+                           "files, such that nvJPEG does not decode, or damaged ones. `--prep cpu` or a lower share leaves the GPU to the training.",
+                           servers.decoder, format_share(servers.left_to_cpu_fraction)));
+}
+
 std::optional<DistributionRecord> distribution(const DurationCounts& counts) {
   if (counts.count() == 0) return std::nullopt;
   return DistributionRecord{counts.mean_seconds(), counts.count(), counts.quantiles(DistributionRecord::points)};
@@ -150,22 +161,15 @@ std::optional<DistributionRecord> size_distribution(const DatasetIndex& index) {
 }
 
 /// The GPU's share of each batch by the rate model; says so.
-double chosen_share(const std::optional<PrepServersRecord>& servers, EventSink& events) {
+double chosen_share(const RunContext& context, const std::optional<PrepServersRecord>& servers) {
   if (!servers)
     throw UsageError(
         "--prep split: the time was too short to measure what the GPU and the cores prepare: pass a longer --time-budget, or --prep split:SHARE");
   const PrepServers rates = servers->servers();
-  const double share = rates.best_share();
-  events.note(fmt::format("split of prep: {:.1f} % of each batch on the GPU, which prepares {} samples/s by {}, the cores {} beside it", 100 * share,
-                          format_number(rates.gpu), servers->decoder, format_number(rates.cpu_beside_gpu())));
+  const double share = rates.best_share(rough_transfer_rate(context));
+  context.events.note(fmt::format("split of prep: {:.1f} % of each batch on the GPU, which prepares {} samples/s by {}, the cores {} beside it",
+                                  100 * share, format_number(rates.gpu), servers->decoder, format_number(rates.cpu_beside_gpu())));
   return share;
-}
-
-/// Copies of what the GPU does not prepare itself; nothing where that is everything.
-std::optional<RateRecord> of_cpu_part(RateRecord transfer, double gpu_share) {
-  if (gpu_share >= 1) return std::nullopt;
-  for (double* value : {&transfer.samples_per_s, &transfer.ci95_samples_per_s.low, &transfer.ci95_samples_per_s.high}) *value /= 1 - gpu_share;
-  return transfer;
 }
 
 /// P, its curve over cores, and C: what the warm cache serves to.
@@ -233,7 +237,8 @@ ProfileResult run_profile(const ProfileInputs& given, const ProfilePlan& plan, E
   }
   choose_io(context, shares.pilot / 2);
   const auto servers = shares.servers > 0 ? measure_prep_servers(context, shares.servers) : std::nullopt;
-  if (inputs.settings.prep_place == PrepPlace::split && inputs.settings.gpu_share == 0) inputs.settings.gpu_share = chosen_share(servers, events);
+  if (inputs.settings.prep_place == PrepPlace::split && inputs.settings.gpu_share == 0) inputs.settings.gpu_share = chosen_share(context, servers);
+  inputs.settings.gpu_share = share_of_batch(inputs.settings.gpu_share, static_cast<std::uint32_t>(inputs.settings.batch_size));
   PilotRates pilot = run_pilot(context, shares.pilot / 2);
   if (servers && inputs.settings.prep_place != PrepPlace::cpu)
     pilot.prep = std::max(pilot.prep, servers->servers().with_share(inputs.settings.gpu_share));
@@ -245,6 +250,7 @@ ProfileResult run_profile(const ProfileInputs& given, const ProfilePlan& plan, E
   }
 
   state_reservations(context);
+  if (servers) state_left_to_cores(context, *servers);
   if (inputs.settings.storage == Seam::real) {
     context.places = storage_places(*context.subset, system_storage(), context.stop);
     context.meter_moves = context.pages_tell = !context.places.empty();
@@ -294,8 +300,7 @@ ProfileResult run_profile(const ProfileInputs& given, const ProfilePlan& plan, E
   if (wanted("synthetic") && inputs.settings.accelerator == AcceleratorKind::cuda) {
     const bool mesh = !inputs.settings.mesh.empty();
     const double seconds = shares.transfer / (mesh ? 3 : 2);
-    if (RateRecord transfer = measure_transfer(context, seconds); transfer.samples_per_s > 0)
-      result.transfer = of_cpu_part(transfer, inputs.settings.gpu_share);
+    if (RateRecord transfer = measure_transfer(context, seconds); transfer.samples_per_s > 0) result.transfer = std::move(transfer);
     result.transfer_by_copy = measure_transfer_curve(context, seconds);
     if (mesh) result.transfer_by_feed = measure_feeds(context, seconds);
   }

@@ -95,13 +95,14 @@ double separate_jobs(const ProfileResult& result) {
 
 /// Copies to the GPUs, which go on beside their steps, take longer than these.
 bool limited_by_transfer(const ProfileResult& result) {
-  return result.transfer && result.ingestion && result.transfer->samples_per_s < result.ingestion->samples_per_s;
+  const auto supply = result.transfer_supply();
+  return supply && result.ingestion && supply->samples_per_s < result.ingestion->samples_per_s;
 }
 
 /// What the accelerators of all jobs want of the server, or what can be copied to them where that is less.
 std::optional<RateRecord> wanted_of_server(const ProfileResult& result) {
   if (!result.ingestion) return std::nullopt;
-  RateRecord wanted = limited_by_transfer(result) ? *result.transfer : *result.ingestion;
+  RateRecord wanted = limited_by_transfer(result) ? *result.transfer_supply() : *result.ingestion;
   const double jobs = separate_jobs(result);
   wanted.samples_per_s *= jobs;
   wanted.ci95_samples_per_s.low *= jobs;
@@ -144,11 +145,18 @@ const RateRecord& rate_of(Resource resource, const ProfileResult& result, const 
   return *result.fetch;
 }
 
+/// H, or what it makes of batches of which only a part is copied.
+std::string letter_of_supply(const ProfileResult& result) {
+  const double copied = 1 - result.settings.gpu_share;
+  return copied < 1 ? fmt::format("H / {:.3g}", copied) : "H";
+}
+
 std::string letter_of(Resource resource, const ProfileResult& result) {
   switch (resource) {
     case Resource::gpu: {
       const double jobs = separate_jobs(result);
-      return limited_by_transfer(result) ? "H" : jobs == 1 ? "G" : fmt::format("{:.3g} x G", jobs);
+      if (limited_by_transfer(result)) return letter_of_supply(result);
+      return jobs == 1 ? "G" : fmt::format("{:.3g} x G", jobs);
     }
     case Resource::cpu:
       return "P";
@@ -213,10 +221,11 @@ BottleneckRecord find_bottleneck(const ProfileResult& result, const std::optiona
   } else if (!unknown.empty()) {
     record.reason = fmt::format("{}, but {} of one window, which shows no scatter: profile longer (--time-budget)", rates,
                                 fmt::format("{} {}", fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are"));
-  } else if (rule.resource == Resource::gpu && result.transfer && known_interval(*result.transfer).overlaps(known_interval(*result.ingestion))) {
+  } else if (const auto supply = result.transfer_supply();
+             rule.resource == Resource::gpu && supply && known_interval(*supply).overlaps(known_interval(*result.ingestion))) {
     record.confident = false;
-    record.reason = fmt::format("inconclusive whether copies or training: {} [H] and {} [G] samples/s, and their 95 % intervals overlap",
-                                format_number(result.transfer->samples_per_s), format_number(result.ingestion->samples_per_s));
+    record.reason = fmt::format("inconclusive whether copies or training: {} [{}] and {} [G] samples/s, and their 95 % intervals overlap",
+                                format_number(supply->samples_per_s), letter_of_supply(result), format_number(result.ingestion->samples_per_s));
   } else if (!apart) {
     record.reason = fmt::format("inconclusive: {}, and their 95 % intervals overlap", rates);
   } else {

@@ -24,16 +24,16 @@ class GpuTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def run_program(self, *words, driver="", nvml="", libraries=LIBRARIES):
-        environment = dict(os.environ, FAKE_CUDA=driver, FAKE_NVML=nvml, XDG_STATE_HOME=str(self.place / "state"))
+    def run_program(self, *words, driver="", nvml="", decoder="", libraries=LIBRARIES):
+        environment = dict(os.environ, FAKE_CUDA=driver, FAKE_NVML=nvml, FAKE_NVJPEG=decoder, XDG_STATE_HOME=str(self.place / "state"))
         environment.pop("LD_LIBRARY_PATH", None)
         if libraries:
             environment["LD_LIBRARY_PATH"] = libraries
         return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, env=environment, check=False, timeout=200)
 
-    def profiled(self, *words, driver="bus=20e9", seconds=9):
+    def profiled(self, *words, driver="bus=20e9", decoder="", seconds=9, batch=8):
         place = self.place / "profile.json"
-        run = self.run_program("profile", self.dataset, "--batch-size", 8, "--cache-size", "100%", "--time-budget", seconds, "-o", place, *words, driver=driver)
+        run = self.run_program("profile", self.dataset, "--batch-size", batch, "--cache-size", "100%", "--time-budget", seconds, "-o", place, *words, driver=driver, decoder=decoder)
         self.assertEqual(run.returncode, 0, run.stderr)
         return json.loads(place.read_text()), run.stdout
 
@@ -116,10 +116,31 @@ class GpuTest(unittest.TestCase):
         self.assertLess(record["settings"].get("gpu_share", 0), 0.5)
 
     def test_prep_on_the_gpu_copies_nothing(self):
-        record, _ = self.profiled("--accelerator", "cuda:4000", "--prep", "gpu", seconds=16)
+        record, text = self.profiled("--accelerator", "cuda:4000", "--prep", "gpu", seconds=12, driver="bus=100e6")
         self.assertEqual(record["settings"]["gpu_share"], 1)
-        self.assertNotIn("H", record["rates"])
         self.assertGreater(record["rates"]["P"]["samples_per_s"], 0)
+        # Copies would be the bottleneck, but there are none until prep is the cores'.
+        self.assertLess(record["rates"]["H"]["samples_per_s"], record["rates"]["P"]["samples_per_s"])
+        self.assertNotEqual(record["bottleneck"]["detail"], "transfer")
+        self.assertIn("waits for prep on the GPU", " ".join(text.split()))
+        answer = json.loads(self.run_program("whatif", self.place / "profile.json", "--prep", "cpu", "--json").stdout)
+        found = {each["change"].get("prep_place"): each for each in answer["answers"]}
+        self.assertEqual(found["cpu"]["bottleneck_detail"], "transfer")
+        self.assertAlmostEqual(found["cpu"]["samples_per_s"], record["rates"]["H"]["samples_per_s"], places=3)
+
+    def test_what_the_decoder_leaves_to_the_cores_is_said(self):
+        record, text = self.profiled("--accelerator", "cuda:4000", "--prep", "gpu", seconds=12, decoder="fail")
+        self.assertEqual(record["curves"]["P_by_server"]["left_to_cpu_fraction"], 1)
+        self.assertIn("left-to-cores", [finding["code"] for finding in record["findings"]])
+        self.assertIn("it leaves 100 % of them to the cores", " ".join(text.split()))
+        run = self.run_program("whatif", self.place / "profile.json", "--prep", "split")
+        self.assertEqual(run.returncode, 2, run.stdout)
+        self.assertIn("what a GPU prepares is not known", run.stderr)
+
+    def test_the_record_has_the_share_that_ran(self):
+        record, _ = self.profiled("--accelerator", "cuda:4000", "--prep", "split:0.3", "--runs", "prep", batch=5)
+        self.assertAlmostEqual(record["settings"]["gpu_share"], 0.4)
+        self.assertIn("a larger share", self.refused("--accelerator", "cuda:4000", "--prep", "split:0.3", "--batch-size", "1"))
 
     def test_what_no_gpu_prepares_is_said(self):
         self.assertIn("cuda:RATE", self.refused("--accelerator", "emulated:100", "--prep", "gpu"))

@@ -2,7 +2,7 @@
 
 #include "../base/texts.hpp"
 #include "attached_rig.hpp"
-#include "profile/attached/attached_prep.hpp"
+#include "profile/attached/attached_parts.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::testing;

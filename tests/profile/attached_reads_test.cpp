@@ -6,7 +6,7 @@
 #include "../base/texts.hpp"
 #include "attached_rig.hpp"
 #include "core/trace/access_trace.hpp"
-#include "profile/attached/item_trace.hpp"
+#include "profile/attached/attached_profile.hpp"
 
 using namespace dsanalyze;
 using testing::finding_of;

@@ -7,7 +7,7 @@
 
 #include "../base/texts.hpp"
 #include "attached_rig.hpp"
-#include "profile/attached/delay_cause.hpp"
+#include "profile/attached/attached_parts.hpp"
 #include "profile/attached/own_prep.hpp"
 
 using namespace dsanalyze;
@@ -140,6 +140,35 @@ TEST_CASE("workers that hardly use the CPU as they have no core are limited by p
   CHECK(*point->workers_waited_seconds_per_sample == doctest::Approx(0.7 / rate));
   drained.cpu->waited_seconds = 1000;  // More than all: what two clocks say need not agree.
   CHECK(profile_of(launched).bottleneck->detail == "prep");
+}
+
+TEST_CASE("where other programs take the cores while prep is measured, and not from the training as found, the bottleneck is inconclusive") {
+  const auto beside_others = [](double others_full, double others_prep) {
+    LaunchedTraining launched = prep_bound();
+    const auto take = [](TreeUse& before, TreeUse& after, double own_cores, double others_cores) {
+      before.machine_cpu_seconds = 0;
+      before.cpu_seconds = 0;
+      after.cpu_seconds = own_cores * to_seconds(after.at - before.at);
+      after.machine_cpu_seconds = (own_cores + others_cores) * to_seconds(after.at - before.at) + 0.1;
+    };
+    PhaseMeasurement& full = launched.training.phases.at(AttachPhase::full);
+    take(*full.before, *full.after, 4 - others_full, others_full);
+    for (DrainMeasurement& drain : launched.training.drains) take(*drain.before, *drain.after, 4 - others_prep, others_prep);
+    HostFacts host;
+    host.cpus_allowed = {0, 1, 2, 3};
+    host.cores_usable = 4;
+    return attached_profile(launched, {}, host);
+  };
+  const ProfileResult alike = beside_others(1, 1.2);
+  CHECK_FALSE(alike.finds("prep-beside-others"));
+  CHECK(alike.bottleneck->confident);
+  CHECK(alike.run("prep")->others->cpu_fraction == doctest::Approx(0.3).epsilon(0.05));
+  for (const auto& [full, prep] : {std::pair{0.0, 1.5}, std::pair{1.5, 0.0}}) {
+    const ProfileResult disturbed = beside_others(full, prep);
+    CHECK(disturbed.finds("prep-beside-others"));
+    CHECK_FALSE(disturbed.bottleneck->confident);
+    CHECK(says(disturbed.bottleneck->reason, "other programs took more of the cores"));
+  }
 }
 
 TEST_CASE("prep that was measured on data from storage is not told apart from storage") {

@@ -24,7 +24,6 @@
 #include "loaders/prep/prep.hpp"
 #include "models/whatif/whatif.hpp"
 #include "profile/attached/attached_profile.hpp"
-#include "profile/attached/item_trace.hpp"
 #include "profile/attached/own_prep.hpp"
 #include "profile/attached/training_storage.hpp"
 #include "profile/profiler.hpp"

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/rates.hpp"
+
 namespace dsanalyze {
 namespace {
 
@@ -56,6 +58,11 @@ constexpr std::array rules = {
     ModeRule{"--accelerator pytorch", "--world or --partition",
              "each rank would measure a rate of its own, and all have to train at the same; measure G once, and pass --accelerator emulated:RATE",
              [](const ProfileSettings& settings) { return settings.accelerator == AcceleratorKind::pytorch && runs_ranks(settings); }},
+    ModeRule{"--prep split:SHARE", "a batch of so few samples", "the GPU would get none of them; pass a larger share, or a larger --batch-size",
+             [](const ProfileSettings& settings) {
+               return settings.prep_place == PrepPlace::split && settings.gpu_share > 0 &&
+                      share_of_batch(settings.gpu_share, static_cast<std::uint32_t>(std::max(settings.batch_size, 0))) == 0;
+             }},
     ModeRule{"--prep gpu or split", "an accelerator other than cuda",
              "what the GPU prepares stays on the GPU that trains: it takes `profile DATASET --accelerator cuda:RATE`",
              [](const ProfileSettings& settings) { return settings.prep_place != PrepPlace::cpu && settings.accelerator != AcceleratorKind::cuda; }},

@@ -130,6 +130,14 @@ bool others_leave_no_core(const RunRecord& run, double cores) {
   return left < std::min(1.0, (1 - nearly_all) * cores);
 }
 
+std::optional<RateRecord> ProfileResult::transfer_supply() const {
+  const double copied = 1 - settings.gpu_share;
+  if (!transfer || copied <= 0) return std::nullopt;
+  RateRecord supply = *transfer;
+  for (double* value : {&supply.samples_per_s, &supply.ci95_samples_per_s.low, &supply.ci95_samples_per_s.high}) *value /= copied;
+  return supply;
+}
+
 bool ProfileResult::finds(std::string_view code) const { return std::ranges::find(findings, code, &Finding::code) != findings.end(); }
 
 const RunRecord* ProfileResult::run(const std::string& name) const {

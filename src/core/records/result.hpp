@@ -297,7 +297,7 @@ struct ProfileResult {
   DatasetRecord dataset;
   std::optional<RateRecord> ingestion, prep, cache, storage, fetch;  ///< G, P, C, S, F
   std::optional<RateRecord> network;                                 ///< N, of one server while all do so; of ranks that part the dataset
-  std::optional<RateRecord> transfer;                                ///< H, batches to the GPUs; where there are real ones
+  std::optional<RateRecord> transfer;                                ///< H, whole batches to the GPUs; where there are real ones
   std::vector<TransferPoint> transfer_by_copy;
   std::vector<FeedPoint> transfer_by_feed;  ///< of a mesh
   std::vector<CorePoint> prep_by_cores;
@@ -358,6 +358,8 @@ struct ProfileResult {
   /// Of a launched training: the fewest workers by which it would be faster by a tenth or more, as P and G have it; nothing where none of those
   /// measured would do so.
   [[nodiscard]] std::optional<WorkerPoint> better_workers() const;
+  /// How fast samples reach the GPU by H: what it prepares itself is not copied. Nothing where that is all, or H is not known.
+  [[nodiscard]] std::optional<RateRecord> transfer_supply() const;
   /// The measured run of that name, or nullptr.
   [[nodiscard]] const RunRecord* run(const std::string& name) const;
   /// Whether a finding of this code is there.

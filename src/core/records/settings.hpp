@@ -82,7 +82,7 @@ struct StorageSettings {
 struct PrepSettings {
   Seam prep = Seam::real;
   PrepPlace prep_place = PrepPlace::cpu;  ///< of real prep
-  double gpu_share = 0;                   ///< of each batch's samples, prepared on the GPU; split: 0 until it is chosen
+  double gpu_share = 0;                   ///< of each batch's samples, prepared on the GPU; split: 0 until each profile chooses it
   double prep_rate_per_core = 0;          ///< samples/s, when emulated
   int workers = 0;                        ///< prep threads; 0: auto
   int cores = 0;                          ///< cores that prep may use; 0: all usable (real) or the preset's (emulated)

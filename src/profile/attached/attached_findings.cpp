@@ -1,4 +1,4 @@
-#include "attached_findings.hpp"
+#include "attached_parts.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 #include <string>
 
 #include "attach/kept_batches.hpp"
-#include "attached_prep.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
@@ -213,6 +212,23 @@ void find_prep_below_found(ProfileResult& result) {
                    format_number(result.prep->samples_per_s), format_number(full->samples_per_s))});
 }
 
+/// P and the training as found are of one machine only where other programs left both as much of it.
+void find_prep_beside_others(ProfileResult& result) {
+  constexpr double alike = 0.1;  // of the cores
+  const RunRecord* const full = result.run("full");
+  const RunRecord* const prep = result.run("prep");
+  if (full == nullptr || prep == nullptr || !full->others || !prep->others) return;
+  const double as_found = full->others->cpu_fraction;
+  const double drained = prep->others->cpu_fraction;
+  if (std::abs(as_found - drained) <= alike || !others_leave_no_core(as_found > drained ? *full : *prep, result.host.cores)) return;
+  result.findings.push_back(
+      {beside_others_code, Severity::warning,
+       fmt::format(
+           "other programs took {} of the cores while prep was measured, and {} while the training ran as found: P is of another machine than "
+           "that, so the bottleneck is inconclusive. Profile again while they rest.",
+           format_share(drained), format_share(as_found))});
+}
+
 /// Containers have 64 MiB of it, unless they are told otherwise.
 void find_short_shared_memory(const LaunchedTraining& launched, ProfileResult& result) {
   constexpr double short_share = 0.25;
@@ -270,6 +286,7 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
              fmt::format("draining the loader with {} worker{} failed after {} batch{}: {}", drain.workers, drain.workers == 1 ? "" : "s",
                          drained.delivered.size(), drained.delivered.size() == 1 ? "" : "es", printable(drained.error))});
   find_several_loaders(launched.training, result);
+  find_prep_beside_others(result);
   find_prep_below_found(result);
   if (const RankCount ranks = launched.training.rank_count(); mode == AttachMode::passive && ranks.elsewhere() > 0)
     result.findings.push_back(

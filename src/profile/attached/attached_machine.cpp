@@ -1,8 +1,10 @@
-#include "attached_machine.hpp"
+#include "attached_parts.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "base/text/enum_names.hpp"
@@ -14,13 +16,26 @@ int rank_count(const AttachedTraining& training) {
   return full == training.phases.end() ? 1 : std::max(static_cast<int>(full->second.by_rank.size()), 1);
 }
 
+namespace {
+
+/// What the processes had used before and after a run.
+std::pair<std::optional<TreeUse>, std::optional<TreeUse>> uses_around(const std::string& run, const AttachedTraining& training) {
+  if (run == "prep" && training.loader) {
+    const auto drain = std::ranges::find(training.drains, training.loader->workers, &DrainMeasurement::workers);
+    if (drain != training.drains.end()) return {drain->before, drain->after};
+  }
+  const auto phase = std::ranges::find_if(training.phases, [&](const auto& each) { return run == enum_name(each.first); });
+  if (phase == training.phases.end()) return {};
+  return {phase->second.before, phase->second.after};
+}
+
+}  // namespace
+
 void take_others(const LaunchedTraining& launched, const HostFacts& host, ProfileResult& result) {
   constexpr std::size_t most_named = 5;
   constexpr double worth_naming = 0.005;
   for (RunRecord& run : result.runs) {
-    const auto phase = std::ranges::find_if(launched.training.phases, [&](const auto& each) { return run.name == enum_name(each.first); });
-    if (phase == launched.training.phases.end()) continue;
-    const auto& [before, after] = std::pair(phase->second.before, phase->second.after);
+    const auto [before, after] = uses_around(run.name, launched.training);
     if (!before || !after || !before->machine_cpu_seconds || !after->machine_cpu_seconds) continue;
     const auto sample = [](const TreeUse& use) { return CpuSample{use.cpu_seconds, *use.machine_cpu_seconds, to_seconds(use.at)}; };
     BackgroundLoad& load = run.others.emplace();

@@ -1,4 +1,4 @@
-#include "attached_prep.hpp"
+#include "attached_parts.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "attached_findings.hpp"
 #include "attached_reads.hpp"
 #include "attached_runs.hpp"
 #include "base/statistics.hpp"

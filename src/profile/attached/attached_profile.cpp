@@ -8,20 +8,14 @@
 
 #include "attach/command_paths.hpp"
 #include "attach/kept_batches.hpp"
-#include "attached_findings.hpp"
-#include "attached_machine.hpp"
-#include "attached_prep.hpp"
+#include "attached_parts.hpp"
 #include "attached_reads.hpp"
 #include "attached_runs.hpp"
-#include "attached_waits.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/units.hpp"
-#include "delay_cause.hpp"
-#include "hot_stages.hpp"
 #include "profile/verdict.hpp"
-#include "script_costs.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -253,7 +247,8 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   const bool workers_help =
       !waits_little && (others_measured ? result.better_workers().has_value() : result.waits && result.waits->data.fraction > least_turn);
   const bool prep_lower = prep.samples_per_s < demand.samples_per_s || (in_turn && workers_help);
-  const bool apart = in_turn || !known_interval(demand).overlaps(known_interval(prep));
+  const bool disturbed = result.finds(beside_others_code);
+  const bool apart = !disturbed && (in_turn || !known_interval(demand).overlaps(known_interval(prep)));
   BottleneckRecord record;
   if (from_storage) {
     record = {"io", "storage", result.stalls->fetch.ci95_fraction.low > 0, "", prep_lower ? "cpu" : "gpu"};
@@ -264,12 +259,13 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   } else {
     record = prep_lower ? prep_bottleneck(training, result, apart) : beyond_prep(result, apart);
     if (record.detail != "storage")
-      record.reason +=
-          fmt::format("{} [P] against {} [G] samples/s; {}", format_number(prep.samples_per_s), format_number(demand.samples_per_s),
-                      in_turn ? result.loader->style == LoaderRecord::Style::watched ? "what is watched prepares nothing while the training computes"
-                                                                                     : "without workers, prep and training take turns"
-                      : apart ? "their 95 % intervals do not overlap"
-                              : "their 95 % intervals overlap: inconclusive");
+      record.reason += fmt::format("{} [P] against {} [G] samples/s; {}", format_number(prep.samples_per_s), format_number(demand.samples_per_s),
+                                   disturbed ? "inconclusive, as other programs took more of the cores in one run than in the other: see the findings"
+                                   : in_turn ? result.loader->style == LoaderRecord::Style::watched
+                                                   ? "what is watched prepares nothing while the training computes"
+                                                   : "without workers, prep and training take turns"
+                                   : apart   ? "their 95 % intervals do not overlap"
+                                             : "their 95 % intervals overlap: inconclusive");
   }
   if (!result.trusted && record.confident) {
     record.confident = false;

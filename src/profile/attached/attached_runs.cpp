@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "attached_findings.hpp"
+#include "attached_parts.hpp"
 
 namespace dsanalyze {
 

@@ -1,4 +1,4 @@
-#include "attached_waits.hpp"
+#include "attached_parts.hpp"
 
 #include <algorithm>
 #include <cmath>

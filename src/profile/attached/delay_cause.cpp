@@ -1,4 +1,4 @@
-#include "delay_cause.hpp"
+#include "attached_parts.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "hot_stages.hpp"
+#include "attached_parts.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "item_trace.hpp"
+#include "attached_profile.hpp"
 
 #include <fmt/format.h>
 

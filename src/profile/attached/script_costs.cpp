@@ -1,4 +1,4 @@
-#include "script_costs.hpp"
+#include "attached_parts.hpp"
 
 #include <algorithm>
 #include <functional>

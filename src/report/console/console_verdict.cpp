@@ -21,10 +21,16 @@ std::string rate(const RateRecord& record, char letter) {
   return fmt::format("{} samples/s [{}]", format_rate(record.samples_per_s, record.ci95_samples_per_s), letter);
 }
 
-std::string what_is_waited_for(const BottleneckRecord& bottleneck) {
+/// Where samples are prepared.
+std::string place_of_prep(const ProfileSettings& settings) {
+  if (settings.gpu_share <= 0) return "the CPU";
+  return settings.gpu_share < 1 ? "the CPU and the GPU" : "the GPU";
+}
+
+std::string what_is_waited_for(const BottleneckRecord& bottleneck, const ProfileSettings& settings) {
   if (bottleneck.detail == "transfer") return "waits for copies to the GPU";
   if (bottleneck.resource == "gpu") return "keeps the accelerators busy";
-  if (bottleneck.resource == "cpu") return "waits for prep on the CPU";
+  if (bottleneck.resource == "cpu") return "waits for prep on " + place_of_prep(settings);
   if (bottleneck.detail == "cache") return "waits for the cache";
   if (bottleneck.detail == "network") return "waits for the network";
   return "waits for storage";
@@ -42,7 +48,10 @@ std::string compared_rates(const ProfileResult& result, const std::string& resou
   if (result.storage && resource == "io") parts.push_back("storage can supply " + rate(*result.storage, 'S'));
   if (result.network && resource == "io" && result.bottleneck->detail == "network")
     parts.push_back("others' caches can supply " + rate(*result.network, 'N'));
-  if (result.transfer && result.bottleneck->detail == "transfer") parts.push_back("transfers can supply " + rate(*result.transfer, 'H'));
+  if (result.transfer && result.bottleneck->detail == "transfer") {
+    parts.push_back("transfers can supply " + rate(*result.transfer, 'H'));
+    if (result.settings.gpu_share > 0) parts.back() += fmt::format(", with {} of each batch to copy", format_share(1 - result.settings.gpu_share));
+  }
   if (result.prep && resource != "io") parts.push_back("prep can supply " + rate(*result.prep, 'P'));
   if (result.ingestion) parts.push_back(whose_accelerators(result.settings) + " accelerators can consume " + rate(*result.ingestion, 'G'));
   return fmt::format("{}", fmt::join(parts, "; "));
@@ -232,7 +241,8 @@ Verdict verdict_parts(const ProfileResult& result) {
     verdict.sentence = "with dsanalyze's own loader the bottleneck cannot be determined" + stall_sentence(result);
     verdict.rates = report::begun(compared_rates(result, ""));
   } else {
-    verdict.sentence = fmt::format("with dsanalyze's own loader training {}{}", what_is_waited_for(*result.bottleneck), stall_sentence(result));
+    verdict.sentence =
+        fmt::format("with dsanalyze's own loader training {}{}", what_is_waited_for(*result.bottleneck, result.settings), stall_sentence(result));
     verdict.rates = report::begun(compared_rates(result, result.bottleneck->resource));
   }
   verdict.sentence =

@@ -126,6 +126,8 @@ std::string setup_text(const ProfileResult& result) {
   parts.push_back("storage " + seam_text(settings.storage, storage));
   parts.push_back("prep " + seam_text(settings.prep, fmt::format("emulated {} samples/s a core", format_number(settings.prep_rate_per_core))));
   if (settings.gpu_share > 0) parts.back() += fmt::format(", {:.3g} % of each batch on the GPU", 100 * settings.gpu_share);
+  if (settings.gpu_share > 0 && result.prep_servers && result.prep_servers->left_to_cpu_fraction > 0)
+    parts.back() += fmt::format(" (it leaves {} of them to the cores)", format_share(result.prep_servers->left_to_cpu_fraction));
   switch (settings.accelerator) {
     case AcceleratorKind::none:
       parts.emplace_back("no accelerator");

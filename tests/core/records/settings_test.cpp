@@ -236,6 +236,17 @@ TEST_CASE("every mode rule gives a reason, and each is broken by some settings")
       CHECK(std::ranges::count_if(wrong_prep, rule.applies) == 1);
       continue;
     }
+    if (rule.mode == "--prep split:SHARE") {
+      ProfileSettings of_few = by_gpus;
+      of_few.prep_place = PrepPlace::split;
+      of_few.gpu_share = 0.3;
+      CHECK_FALSE(rule.applies(of_few));
+      of_few.batch_size = 1;
+      CHECK(rule.applies(of_few));
+      of_few.gpu_share = 0;  // The profile chooses it.
+      CHECK_FALSE(rule.applies(of_few));
+      continue;
+    }
     if (rule.mode == "--accelerator pytorch") {
       CHECK(rule.applies(ranks_by_pytorch));
       continue;

@@ -44,7 +44,7 @@ struct Fields<ProfileSettings> {
                                    setting("prep", &R::prep),
                                    setting("prep_samples_per_s_per_core", &R::prep_rate_per_core),
                                    setting("prep_place", &R::prep_place).omitted(),
-                                   setting("gpu_share", &R::gpu_share).omitted(),
+                                   setting("gpu_share", &R::gpu_share).omitted().in(0, 1).may_differ(),
                                    setting("workers", &R::workers),
                                    setting("cores", &R::cores),
                                    setting("dtype", &R::dtype),

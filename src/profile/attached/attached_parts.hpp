@@ -1,0 +1,73 @@
+#pragma once
+
+// What makes the record of a launched training; each part is in the source that stands above it. attached_profile() puts them together.
+
+#include <optional>
+#include <span>
+
+#include "attach/launch.hpp"
+#include "attach/training.hpp"
+#include "base/host/host.hpp"
+#include "core/records/attached_record.hpp"
+#include "core/records/result.hpp"
+
+namespace dsanalyze {
+
+// attached_machine.cpp
+
+/// Those that took steps; the process that started them may have spoken, too.
+int rank_count(const AttachedTraining& training);
+HostRecord host_record(const HostFacts& host, const AttachedTraining& training);
+/// Of the CPU time that the training may use, what other programs took in each run; their names are those of the whole profile.
+void take_others(const LaunchedTraining& launched, const HostFacts& host, ProfileResult& result);
+
+// attached_waits.cpp
+
+/// The mean step of a phase in its parts, with what lies between its epochs; of several ranks, the mean of theirs, and each rank's own.
+WaitsRecord waits_of(const PhaseMeasurement& phase);
+/// The waits for a batch, one a step, of all ranks, seconds.
+std::vector<double> data_waits(const std::map<int, std::vector<StepWindow>>& windows);
+
+// delay_cause.cpp
+
+/// The CPUs of each rank, and why `waits.delaying_rank` takes longer than the others, where that shows in what the system counts. Pure.
+void take_delay_cause(const AttachedTraining& training, WaitsRecord& waits);
+
+/// "0-3,8" of rising numbers.
+std::string cpus_text(const std::vector<int>& cpus);
+
+// attached_prep.cpp
+
+/// Of the bytes that the loader read of data while it was drained, the fraction that the pass before, which brings them into memory, had read.
+/// Nothing where the tracer did not see both.
+std::optional<double> read_before(const LaunchedTraining& launched, const DrainMeasurement& drain);
+
+/// P of the loader's drains: ProfileResult::prep, prep_by_workers and the run "prep". What a stream reads from storage once it is begun again, other
+/// than it read before, is not prep's: then P is left out, and the finding prep-not-separable says so.
+void take_drains(const LaunchedTraining& launched, ProfileResult& result);
+
+/// Whether P was left out so, and with it what a run with the data in memory would give.
+bool is_prep_left_out(const ProfileResult& result);
+
+// hot_stages.cpp
+
+/// ProfileResult::hot and hot_main_threads: what the workers computed while the loader was drained, where they were looked at often enough; the parts
+/// of 1 % and more. Threads: one at a time.
+void take_hot_stages(const AttachedTraining& training, ProfileResult& result);
+
+// script_costs.cpp
+
+/// ProfileResult::script_costs: what the script did beside its training steps as it was found, from a hundredth of its time on. Pure.
+void take_script_costs(const AttachedTraining& training, ProfileResult& result);
+
+// attached_findings.cpp
+
+constexpr const char* beside_others_code = "prep-beside-others";  ///< P is of cores that other programs had, and not as found, or the other way round
+constexpr Bytes negligible_bytes = Bytes{1} << 20;                ///< of storage
+constexpr double tolerated_fraction = 0.01;                       ///< of a run's bytes, from storage; of its steps, skipped
+constexpr double tolerated_wait = 0.02;                           ///< for storage, of a run's time
+
+/// What makes a launched training's rates doubtful, and what its user should know; takes the result's trust where a rate cannot be believed.
+void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, ProfileResult& result);
+
+}  // namespace dsanalyze
