@@ -188,6 +188,18 @@ TEST_CASE("ranks in step get their number times what the slowest loader delivers
   CHECK(stretches_of(drain).front().rate() == doctest::Approx(2 * stretches_of(drain_of(2, 0.020)).front().rate()));
 }
 
+TEST_CASE("what each rank's loader supplies when it is drained is known of it") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.ranks[1].pid = 6;
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  full.by_rank[1] = full.by_rank[0];
+  launched.training.drains.front().by_rank[1] = drain_of(2, 0.005).by_rank[0];
+  const ProfileResult result = profile_of(launched);
+  REQUIRE(result.waits->by_rank.size() == 2);
+  CHECK(*result.waits->by_rank[0].supply_seconds_per_step == doctest::Approx(0.020).epsilon(0.01));
+  CHECK(*result.waits->by_rank[1].supply_seconds_per_step == doctest::Approx(0.005).epsilon(0.01));
+}
+
 TEST_CASE("a rank whose loader delays the others is named") {
   LaunchedTraining launched = prep_bound();
   launched.training.ranks[1].pid = 6;

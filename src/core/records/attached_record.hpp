@@ -53,6 +53,8 @@ struct RankWaitsRecord {
   WaitRecord data, ranks, compute, outside;
   int cores = 0;       ///< that it may use; 0: not known
   std::string cpus{};  ///< their numbers: "0-3,8"
+  std::optional<double>
+      supply_seconds_per_step{};  ///< its loader's, for a step's batches, when it is drained: no step of the rank is shorter in the long run
 };
 
 /// Why a rank takes longer than the others.
@@ -101,7 +103,7 @@ struct WaitsRecord {
 enum class RankDelay { data, compute, outside };
 /// That of `rank`, which is one of several. Threads: any.
 RankDelay delay_of(const std::vector<RankWaitsRecord>& ranks, int rank);
-/// Seconds of a step if `rank` took no longer than the slowest of the others. Threads: any.
+/// Seconds of a step if `rank` took no longer than the slowest of the others, whose loaders then have no time to prepare ahead. Threads: any.
 double step_without(const std::vector<RankWaitsRecord>& ranks, int rank);
 
 /// What the loader of a launched training reads, in the full run: calls that read files of the dataset.

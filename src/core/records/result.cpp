@@ -99,8 +99,11 @@ RankDelay delay_of(const std::vector<RankWaitsRecord>& ranks, int rank) {
 
 double step_without(const std::vector<RankWaitsRecord>& ranks, int rank) {
   double slowest = 0;
-  for (const RankWaitsRecord& each : ranks)
-    if (each.rank != rank) slowest = std::max(slowest, each.data.seconds_per_step + each.compute.seconds_per_step + each.outside.seconds_per_step);
+  for (const RankWaitsRecord& each : ranks) {
+    if (each.rank == rank) continue;
+    const double own = each.data.seconds_per_step + each.compute.seconds_per_step + each.outside.seconds_per_step;
+    slowest = std::max({slowest, own, each.supply_seconds_per_step.value_or(0)});
+  }
   return slowest;
 }
 

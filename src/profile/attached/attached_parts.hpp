@@ -28,6 +28,9 @@ WaitsRecord waits_of(const PhaseMeasurement& phase);
 /// The waits for a batch, one a step, of all ranks, seconds.
 std::vector<double> data_waits(const std::map<int, std::vector<StepWindow>>& windows);
 
+/// What each rank's loader supplies when it is drained: RankWaitsRecord::supply_seconds_per_step.
+void take_supplies(const AttachedTraining& training, WaitsRecord& waits);
+
 // delay_cause.cpp
 
 /// The CPUs of each rank, and why `waits.delaying_rank` takes longer than the others, where that shows in what the system counts. Pure.

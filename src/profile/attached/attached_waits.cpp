@@ -99,6 +99,19 @@ std::vector<double> data_waits(const std::map<int, std::vector<StepWindow>>& win
   return waits;
 }
 
+void take_supplies(const AttachedTraining& training, WaitsRecord& waits) {
+  const auto drain = std::ranges::find(training.drains, training.loader->workers, &DrainMeasurement::workers);
+  if (drain == training.drains.end()) return;
+  for (RankWaitsRecord& rank : waits.by_rank) {
+    const auto drained = drain->by_rank.find(rank.rank);
+    if (drained == drain->by_rank.end() || drained->second.samples.empty()) continue;
+    DrainMeasurement alone;
+    alone.by_rank.insert(*drained);
+    const double samples = sum(drained->second.samples) / static_cast<double>(drained->second.samples.size());
+    if (const double rate = estimate_of_ratio(stretches_of(alone)).value; rate > 0) rank.supply_seconds_per_step = samples / rate;
+  }
+}
+
 WaitsRecord waits_of(const PhaseMeasurement& phase) {
   WaitsRecord record;
   Sums all;

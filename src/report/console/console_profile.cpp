@@ -297,7 +297,11 @@ std::string step_text(const WaitsRecord& waits) {
   if (!waits.delaying_rank) return text;
   const double without = step_without(waits.by_rank, *waits.delaying_rank);
   if (without <= 0 || without >= waits.step_seconds) return text;
-  return text + fmt::format("; without this delay about {} ({:.1f}x)", format_seconds(without), waits.step_seconds / without);
+  // Loaders of ranks that wait for another have time to prepare ahead, which they would lose.
+  const bool known = std::ranges::all_of(
+      waits.by_rank, [&waits](const RankWaitsRecord& each) { return each.rank == *waits.delaying_rank || each.supply_seconds_per_step.has_value(); });
+  return text +
+         fmt::format("; without this delay {} {} ({:.1f}x)", known ? "about" : "at best", format_seconds(without), waits.step_seconds / without);
 }
 
 /// What is predicted of later epochs.

@@ -12,14 +12,19 @@
 namespace dsanalyze::report {
 namespace {
 
-EpochSplit epoch_split(const ProfileResult::Stalls& stalls, const std::string& label) {
+/// Parts of an epoch as the runs differ. Beside workers that take its cores a launched training computes for longer, too, which its clocks call
+/// computing: its parts have names of their own.
+EpochSplit epoch_split(const ProfileResult& result, const std::string& label) {
+  const ProfileResult::Stalls& stalls = *result.stalls;
+  const bool launched = result.loader.has_value();
   const auto part = [](const std::string& kind, const std::string& name, const StallRecord& stall) {
     return EpochSplit::Part{kind, name, stall.fraction, share_with_interval(stall),
                             stall.seconds_per_epoch > 0 ? format_seconds(stall.seconds_per_epoch) + " an epoch" : ""};
   };
   EpochSplit split{label,
-                   {part("compute", "the accelerators compute", stalls.compute), part("prep", "they wait for prep", stalls.prep),
-                    part("fetch", "they wait for fetch", stalls.fetch)}};
+                   {part("compute", launched ? "training, with its batches at hand" : "the accelerators compute", stalls.compute),
+                    part("prep", launched ? "lost to prep" : "they wait for prep", stalls.prep),
+                    part("fetch", launched ? "lost to storage" : "they wait for fetch", stalls.fetch)}};
   if (stalls.interference) split.parts.push_back(part("interference", "lost to interference", *stalls.interference));
   return split;
 }
@@ -36,7 +41,7 @@ void add_one(const ProfileView& view, Section& section) {
   const ProfileResult& result = *view.profile;
   const console::Verdict verdict = console::verdict_parts(result);
   section.title = begun(verdict.sentence);  // "emulated: ..." begins a title here
-  if (result.stalls) section.blocks.emplace_back(epoch_split(*result.stalls, ""));
+  if (result.stalls) section.blocks.emplace_back(epoch_split(result, ""));
   Terms terms{{{"Do first", shortened(console::first_step(result), first_screen_text), Terms::Term::Weight::first},
                {"Is it sure", shortened(console::confidence(result), first_screen_text)}}};
   if (result.observed) terms.terms.push_back({"Your own job", observed_text(*result.observed)});
@@ -54,7 +59,7 @@ void add_several(ProfileViews views, Section& section) {
   for (const ProfileView& view : views)
     table.add({view.label, console::verdict_parts(*view.profile).sentence, console::confidence(*view.profile), console::first_step(*view.profile)});
   for (const ProfileView& view : views)
-    if (view.profile->stalls) section.blocks.emplace_back(epoch_split(*view.profile->stalls, view.label));
+    if (view.profile->stalls) section.blocks.emplace_back(epoch_split(*view.profile, view.label));
   section.blocks.emplace_back(Figure{"", "", {}, std::move(table)});
   section.blocks.emplace_back(Paragraph{explanation, Paragraph::Tone::muted});
 }

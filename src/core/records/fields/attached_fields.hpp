@@ -41,9 +41,10 @@ struct Fields<WaitRecord> {
 template <>
 struct Fields<RankWaitsRecord> {
   using R = RankWaitsRecord;
-  static constexpr std::tuple list{field("rank", &R::rank),          field("data", &R::data),       field("ranks", &R::ranks),
-                                   field("compute", &R::compute),    field("outside", &R::outside), field("cores", &R::cores).omitted(),
-                                   field("cpus", &R::cpus).omitted()};
+  static constexpr std::tuple list{field("rank", &R::rank),           field("data", &R::data),
+                                   field("ranks", &R::ranks),         field("compute", &R::compute),
+                                   field("outside", &R::outside),     field("cores", &R::cores).omitted(),
+                                   field("cpus", &R::cpus).omitted(), field("supply_seconds_per_step", &R::supply_seconds_per_step).omitted()};
 };
 
 template <>
