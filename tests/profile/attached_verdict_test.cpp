@@ -215,6 +215,18 @@ TEST_CASE("a rank whose loader delays the others is named") {
   CHECK(result.waits->by_rank[0].ranks.seconds_per_step == doctest::Approx(0.009));
 }
 
+TEST_CASE("where all ranks lack data, and now this one and now that one comes last, none of them is the bottleneck") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.ranks[1].pid = 6;
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  full.by_rank.clear();
+  for (int i = 0; i < 8; ++i) {
+    full.by_rank[0].push_back(window_of(0.066, 0.017, 0, 0.009));
+    full.by_rank[1].push_back(window_of(0.046, 0.017, 0, 0.029));
+  }
+  CHECK_FALSE(profile_of(launched).waits->delaying_rank);
+}
+
 TEST_CASE("a rank that computes longer than the others, or is longer outside of its steps, is named with that") {
   for (const auto& [slow, why] : {std::pair{window_of(0, 0.040), RankDelay::compute}, {window_of(0, 0.010, 0.030), RankDelay::outside}}) {
     LaunchedTraining launched = prep_bound();

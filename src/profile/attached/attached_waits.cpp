@@ -68,7 +68,8 @@ std::optional<BetweenEpochsRecord> between_epochs(const PhaseMeasurement& phase)
   return record;
 }
 
-/// The rank that the others wait for: they wait for ranks, and it does hardly.
+/// The rank that the others wait for: they wait for ranks, and it does hardly. Where they wait longer for data of their own than for it, all lack
+/// data, and now this one is the last and now that one.
 std::optional<int> delaying_rank(const std::vector<RankWaitsRecord>& ranks) {
   constexpr double least_fraction = 0.05;
   if (ranks.size() < 2) return std::nullopt;
@@ -78,15 +79,17 @@ std::optional<int> delaying_rank(const std::vector<RankWaitsRecord>& ranks) {
   const auto slowest = std::ranges::max_element(ranks, {}, own);
   double others_wait = 0;
   double others_own = 0;
+  double others_data = 0;
   for (const RankWaitsRecord& rank : ranks) {
     if (rank.rank == slowest->rank) continue;
     others_wait += rank.ranks.fraction;
     others_own += own(rank);
+    others_data += rank.data.seconds_per_step;
   }
   const auto others = static_cast<double>(ranks.size() - 1);
   const double longer = own(*slowest) - others_own / others;
-  const bool delays =
-      longer > least_fraction * (own(*slowest) + slowest->ranks.seconds_per_step) && others_wait / others - slowest->ranks.fraction > least_fraction;
+  const bool delays = longer > others_data / others && longer > least_fraction * (own(*slowest) + slowest->ranks.seconds_per_step) &&
+                      others_wait / others - slowest->ranks.fraction > least_fraction;
   return delays ? std::optional(slowest->rank) : std::nullopt;
 }
 
