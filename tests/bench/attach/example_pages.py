@@ -1,6 +1,6 @@
 """Makes the example pages of docs/examples from trainings that are measured here, one for each kind of answer.
 
-usage: example_pages.py PROGRAM --photos FOLDER --output FOLDER [--python PYTHON] [--time-budget S] [--only NAME]
+usage: example_pages.py PROGRAM --photos FOLDER --output FOLDER [--python PYTHON] [--time-budget S] [--only NAME]      (rank needs a PyTorch newer than 1.13)
 
 prep          one worker prepares photographs for a network of one layer
 accelerator   ShuffleNet trains on the processor and its worker keeps up
@@ -83,12 +83,13 @@ def main():
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("--photos", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
-    parser.add_argument("--python", default="/usr/bin/python3")
+    parser.add_argument("--python", type=pathlib.Path, default="/usr/bin/python3")
     parser.add_argument("--time-budget", type=float, default=90)
     parser.add_argument("--only", choices=sorted(WORDS))
     arguments = parser.parse_args()
     photos, output, program = arguments.photos.resolve(), arguments.output.resolve(), arguments.program.resolve()
     files = [path for path in photos.rglob("*") if path.is_file()]
+    environment = dict(os.environ, PATH=f"{arguments.python.parent}:{os.environ['PATH']}")
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "train.py").write_text(TRAIN)
         pathlib.Path(folder, "photos").symlink_to(photos)
@@ -100,10 +101,10 @@ def main():
             else:
                 for file in files:
                     file.read_bytes()
-            ranks = [arguments.python, "-m", "torch.distributed.run", "--nproc_per_node", "2"] if name == "rank" else [arguments.python]
+            ranks = ["python3", "-m", "torch.distributed.run", "--nproc_per_node", "2"] if name == "rank" else ["python3"]
             with throttled(photos) if name == "storage" else busy_core() if name == "rank" else contextlib.nullcontext():
                 subprocess.run([program, "profile", "--time-budget", f"{arguments.time_budget:g}s", "-o", f"{name}.json", "--html", f"{name}.html", "--", *ranks, "train.py", "photos",
-                                *words], cwd=folder, check=True)
+                                *words], cwd=folder, check=True, env=environment)
             for made in (f"{name}.json", f"{name}.html"):
                 shutil.copy(pathlib.Path(folder, made), output / made)
 
