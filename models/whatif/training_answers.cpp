@@ -41,6 +41,8 @@ void refuse_unmeasured(const TrainingModel& model, const WhatIfQuestion& questio
   refuse(!question.caches.empty(), "--cache", others);
   refuse(!question.request_sizes.empty(), "--request-size", others);
   refuse(!question.concurrencies.empty(), "--io-depth", others);
+  refuse(!question.transfers.empty(), "--transfer", others);
+  refuse(!question.prep_places.empty(), "--prep", others);
   for (const std::string& what : question.find) {
     if (what == "accelerators")
       throw UsageError("--find accelerators: a profile of a launched training answers --find workers, cores, cache and storage");

@@ -305,7 +305,7 @@
 
   function sentence(result) {
     const range = roundNumber(result.ci95_samples_per_s.low) + ' to ' + roundNumber(result.ci95_samples_per_s.high);
-    const change = Math.abs(result.speedup - 1) < 5e-4 ? 'as fast as profiled' : plain(Number(result.speedup.toPrecision(3))) + ' times as fast as profiled';
+    const change = Math.abs(result.speedup - 1) < 5e-4 ? 'as fast as by the profile’s rates' : plain(Number(result.speedup.toPrecision(3))) + ' times as fast as by the profile’s rates';
     const epoch = result.epoch_seconds === null ? '' : ', ' + duration(result.epoch_seconds) + ' an epoch';
     const close = result.too_close
       ? 'The bottleneck is inconclusive: ' + resources[result.bottleneck] + ' or ' + resources[result.next] + '.'

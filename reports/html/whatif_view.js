@@ -79,8 +79,8 @@
   }
 
   function rows(base, now) {
-    const number = (value) => (value === null ? 'not known' : words.number(value));
-    const factor = (before, after) => (before === null || after === null ? '' : (after / before).toFixed(2) + 'x');
+    const number = (value) => (value === null ? 'not known' : Number.isFinite(value) ? words.number(value) : 'no limit');
+    const factor = (before, after) => (before === null || after === null || !Number.isFinite(after / before) ? '' : (after / before).toFixed(2) + 'x');
     const points = (before, after) => {
       const text = ((after - before) * 100).toFixed(1);
       return Number(text) === 0 ? 'none' : (after > before ? '+' : '') + text + ' points';

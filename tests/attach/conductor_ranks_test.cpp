@@ -157,6 +157,20 @@ TEST_CASE("where one rank's epoch has ended, another goes on to the end of its o
   CHECK(std::get<RunSteps>(answers[0].answer).steps > 1000);
 }
 
+TEST_CASE("a rank at the start of its next epoch waits there while the others go on to the end of theirs") {
+  Conductor conductor = made(60);
+  join(conductor, 2);
+  conductor.receive(0, CheckpointMessage{}, 0);
+  CHECK(conductor.receive(1, CheckpointMessage{}, 0).size() == 2);
+  CheckpointMessage window;
+  window.why = CheckpointMessage::Why::window;
+  CHECK(conductor.receive(1, window, 1).empty());
+  const auto answers = conductor.receive(0, CheckpointMessage{}, 2);
+  REQUIRE(answers.size() == 1);
+  CHECK(answers[0].member == 1);
+  CHECK(std::get<RunSteps>(answers[0].answer).steps > 1000);
+}
+
 TEST_CASE("under passive, a second process that trains as the same rank is noticed") {
   Conductor conductor = made(60);
   join(conductor, 1);

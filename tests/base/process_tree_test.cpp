@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -91,6 +92,45 @@ TEST_CASE("what branches used goes on from an earlier part as the rest of a tree
   CHECK(later.branches.at(0).cpu_seconds == doctest::Approx(6));
   CHECK(later.branches.at(0).waited_seconds == doctest::Approx(6));
   CHECK(later.branches.at(0).storage_bytes == Bytes{80});
+}
+
+TEST_CASE("what a tree used goes on from an earlier part in all that is counted, and what one of the looks did not count is not known") {
+  const auto use_of = [](double all) {
+    TreeUse use;
+    use.at = to_nanoseconds(all);
+    use.cpu_seconds = 2 * all;
+    use.requested_bytes = static_cast<Bytes>(3 * all);
+    use.storage_bytes = static_cast<Bytes>(4 * all);
+    use.traced_bytes = static_cast<Bytes>(5 * all);
+    use.network_bytes = static_cast<Bytes>(6 * all);
+    use.machine_cpu_seconds = 7 * all;
+    use.storage_wait_seconds = 8 * all;
+    use.branches[0].main_busy_seconds = 9 * all;
+    use.processes = static_cast<std::size_t>(all);
+    return use;
+  };
+  const TreeUse later = moved(use_of(10), use_of(40), use_of(90));
+  CHECK(later.at == to_nanoseconds(60));
+  CHECK(later.cpu_seconds == doctest::Approx(120));
+  CHECK(later.requested_bytes == 180);
+  CHECK(later.storage_bytes == Bytes{240});
+  CHECK(later.traced_bytes == Bytes{300});
+  CHECK(later.network_bytes == Bytes{360});
+  CHECK(*later.machine_cpu_seconds == doctest::Approx(420));
+  CHECK(*later.storage_wait_seconds == doctest::Approx(480));
+  CHECK(later.branches.at(0).main_busy_seconds == doctest::Approx(540));
+  CHECK(later.processes == 90);
+  for (const int without : {0, 1, 2}) {
+    std::array<TreeUse, 3> uses{use_of(10), use_of(40), use_of(90)};
+    uses[static_cast<std::size_t>(without)] = TreeUse{};
+    uses[static_cast<std::size_t>(without)].storage_bytes.reset();
+    const TreeUse unknown = moved(uses[0], uses[1], uses[2]);
+    CHECK_FALSE(unknown.storage_bytes);
+    CHECK_FALSE(unknown.traced_bytes);
+    CHECK_FALSE(unknown.network_bytes);
+    CHECK_FALSE(unknown.machine_cpu_seconds);
+    CHECK_FALSE(unknown.storage_wait_seconds);
+  }
 }
 
 TEST_CASE("a command that is not there is named, and one that is has the added environment" * doctest::skip(testing::fork_may_hang)) {

@@ -38,7 +38,7 @@ class BadInput(ProgramTest):
             self.refuses(1, *command, self.folder / "nowhere", says=["nowhere", "no such folder", "check the path"])
             self.refuses(1, *command, empty, says=[str(empty), "is empty", "give a folder of images"])
             self.refuses(1, *command, file, says=[str(file), "is not a folder", "give a folder"])
-        self.refuses(2, "profile", says=["which dataset?", "dataset make"])
+        self.refuses(2, "profile", says=["which training, or which dataset?", "profile -- python3 train.py", "dataset make"])
 
     def test_formats_that_are_not_read_yet_are_named(self):
         for name, word in (("train.tfrecord", "TFRecord"), ("train.rec", "RecordIO")):

@@ -57,6 +57,7 @@ class Usage(ProgramTest):
         self.assertIn("--cache-size", self.fails(2, "whatif", "--cache-size"))
         self.assertIn("--seed", self.fails(2, "list", "workloads", "--seed", "many"))
         self.assertIn("unexpected argument", self.fails(2, "list", "workloads", "servers"))
+        self.assertIn("dsanalyze profile -- python3 train.py", self.fails(2, "profile", "python3", "train.py"))
         self.assertIn("a command is missing", self.fails(2, "--find"))
 
     def test_errors_have_the_exit_code_of_a_program_that_stands_for_another_where_it_does(self):

@@ -159,6 +159,11 @@ TEST_CASE("what makes no sense of a loader is refused with words, and nothing is
     CHECK(loader == nullptr);
     CHECK_FALSE(std::string(dsa_last_error()).empty());
   }
+  for (const char* const of_a_profile : {R"("jobs": 2)", R"("world": 2)", R"("storage": "null")", R"("prep": "null")"}) {
+    CAPTURE(of_a_profile);
+    CHECK(dsa_loader_open((std::string(R"({"settings": {"dataset": "/no/such/folder", )") + of_a_profile + "}}").c_str(), &loader) == DSA_INVALID);
+    CHECK(std::string(dsa_last_error()).find("emulates nothing") != std::string::npos);
+  }
   CHECK(dsa_loader_open(R"({"settings": {"dataset": "/no/such/folder"}})", &loader) == DSA_FAILED);
   loader = opened(data.options());
   const std::string good = state_of(loader, 0, 0);

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "../loaders/prep/jpeg_images.hpp"
 #include "base/error.hpp"
 #include "core/gpu.hpp"
 #include "cuda/cuda_driver.hpp"
@@ -155,4 +157,35 @@ TEST_CASE("no driver: how to go on without one") {
   // The library that the test runs with is loaded, so another place is asked: a folder of the search path that has none would answer the same.
   const std::string text = told_when_opened("count=100");
   CHECK(text.find("docker run --gpus all") != std::string::npos);
+}
+
+TEST_CASE("a decoder that does not start, and one without engines, say so; one that was given back is used again") {
+  const Fake fake("bus=1e11");
+  const auto driver = open_cuda_driver(kernels());
+  const auto gpu = driver->open(0);
+  CHECK(gpu->make_jpeg_decoder()->description() == "7 JPEG engines (nvJPEG 13.0)");
+  const FakeNvjpeg broken("broken");
+  CHECK(gpu->make_jpeg_decoder()->description() == "7 JPEG engines (nvJPEG 13.0)");
+  CHECK_THROWS_WITH_AS(driver->open(0)->make_jpeg_decoder(), "nvJPEG 13.0 does not start on this GPU (its answer is 9)", Error);
+  const FakeNvjpeg without("engines=0");
+  CHECK(driver->open(0)->make_jpeg_decoder()->description() == "its multiprocessors (nvJPEG 13.0)");
+}
+
+TEST_CASE("a decoder takes whole images of three colours whose size it can tell") {
+  const Fake fake("bus=1e11");
+  const auto decoder = open_cuda_driver(kernels())->open(0)->make_jpeg_decoder();
+  test::ImageKind kind;
+  kind.width = 37;
+  kind.height = 23;
+  const std::vector<std::byte> picture = test::encode_picture(kind);
+  const auto size = decoder->size_of(picture);
+  REQUIRE(size);
+  CHECK(size->width == 37);
+  CHECK(size->height == 23);
+  CHECK_FALSE(decoder->size_of(std::span(picture).first(picture.size() - 2)));
+  CHECK_FALSE(decoder->size_of(std::span(picture).first(0)));
+  kind.inks = test::Inks::grey;
+  CHECK_FALSE(decoder->size_of(test::encode_picture(kind)));
+  const FakeNvjpeg unsure("no-size");
+  CHECK_FALSE(decoder->size_of(picture));
 }

@@ -24,6 +24,14 @@ struct Fake {
   }
 };
 
+/// What the fake nvJPEG does.
+struct FakeNvjpeg {
+  explicit FakeNvjpeg(const char* words) { ::setenv("FAKE_NVJPEG", words, 1); }
+  ~FakeNvjpeg() { ::unsetenv("FAKE_NVJPEG"); }
+  FakeNvjpeg(const FakeNvjpeg&) = delete;
+  FakeNvjpeg& operator=(const FakeNvjpeg&) = delete;
+};
+
 /// A file that the fake driver takes for compiled kernels.
 inline std::filesystem::path kernels() {
   const std::filesystem::path file = std::filesystem::temp_directory_path() / ("dsanalyze-kernels-" + std::to_string(::getpid()));

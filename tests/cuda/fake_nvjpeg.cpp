@@ -1,5 +1,5 @@
 // NVIDIA's nvJPEG without a GPU, for tests: images are decoded by libjpeg, at once, into memory of the fake driver. FAKE_NVJPEG has words:
-// "engines=0" (a GPU without them), "fail" (every group is refused), "broken" (it does not start).
+// "engines=0" (a GPU without them), "fail" (every group is refused), "broken" (it does not start), "no-size" (no image's size is known).
 
 #include <cstddef>
 #include <cstdio>
@@ -103,7 +103,7 @@ EXPORT int nvjpegJpegStreamParseHeader(void*, const unsigned char* data, std::si
 EXPORT int nvjpegJpegStreamGetFrameDimensions(void* header, unsigned* width, unsigned* height) {
   *width = static_cast<Header*>(header)->width;
   *height = static_cast<Header*>(header)->height;
-  return success;
+  return asked("no-size") ? bad_jpeg : success;
 }
 EXPORT int nvjpegJpegStreamGetComponentsNum(void* header, unsigned* components) {
   *components = static_cast<Header*>(header)->components;

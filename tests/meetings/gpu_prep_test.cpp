@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <span>
@@ -19,14 +18,6 @@ using namespace dsanalyze;
 using namespace dsanalyze::testing;
 
 namespace {
-
-/// What the fake nvJPEG does.
-struct FakeNvjpeg {
-  explicit FakeNvjpeg(const char* words) { ::setenv("FAKE_NVJPEG", words, 1); }
-  ~FakeNvjpeg() { ::unsetenv("FAKE_NVJPEG"); }
-  FakeNvjpeg(const FakeNvjpeg&) = delete;
-  FakeNvjpeg& operator=(const FakeNvjpeg&) = delete;
-};
 
 ImagePrepOptions image_options(DType dtype, Layout layout, CropRule crop = CropRule::random_resized) {
   ImagePrepOptions options;
@@ -152,18 +143,6 @@ TEST_CASE("what the GPU's decoder does not take is prepared on the CPU, and what
   const Both refused = prepare_both(options, images);
   check(refused);
   CHECK(refused.totals.samples == 0);
-}
-
-TEST_CASE("a decoder that does not start, and one without engines, say so; one that was given back is used again") {
-  const Fake fake("bus=1e11");
-  const auto driver = open_cuda_driver(kernels());
-  const auto gpu = driver->open(0);
-  CHECK(gpu->make_jpeg_decoder()->description() == "7 JPEG engines (nvJPEG 13.0)");
-  const FakeNvjpeg broken("broken");
-  CHECK(gpu->make_jpeg_decoder()->description() == "7 JPEG engines (nvJPEG 13.0)");
-  CHECK_THROWS_WITH_AS(driver->open(0)->make_jpeg_decoder(), "nvJPEG 13.0 does not start on this GPU (its answer is 9)", Error);
-  const FakeNvjpeg without("engines=0");
-  CHECK(driver->open(0)->make_jpeg_decoder()->description() == "its multiprocessors (nvJPEG 13.0)");
 }
 
 namespace {

@@ -37,6 +37,16 @@ TEST_CASE("two profiles are compared on the console by ratios to the first and t
   CHECK_FALSE(says(text, "epochs: 4 | 4"));
 }
 
+TEST_CASE("interference is told where there is some, beside what was reached") {
+  ReportInput input = full_input("full.json");
+  auto& profile = std::get<ProfileResult>(input.record);
+  profile.attained = ProfileResult::Attained{1198, {1180, 1216}, 1756, {1730, 1782}, {"reading costs cores"}};
+  REQUIRE(profile.stalls->interference);
+  CHECK(says(markdown_report(std::array{input}), "The difference is interference: reading costs cores."));
+  profile.stalls->interference.reset();
+  CHECK_FALSE(says(markdown_report(std::array{input}), "The difference is interference"));
+}
+
 TEST_CASE("names in Markdown neither make a table's cell nor markup") {
   ReportInput input = full_input("a|b");
   std::get<ProfileResult>(input.record).findings = {{"x", Finding::Severity::error, "a | b\n# c <img src=x> `d`"}};

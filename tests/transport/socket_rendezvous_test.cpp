@@ -207,6 +207,8 @@ TEST_CASE("frames come through whole, and changed, repeated, reflected or reorde
     bytes += from.seal("three").substr(0, 5);
     CHECK(to.open(bytes, 100, text) == SealedLine::Opened::yes);
     CHECK(text.view() == "one");
+    text.clear();
+    CHECK(text.view().empty());
     CHECK(to.open(bytes, 100, text) == SealedLine::Opened::yes);
     CHECK(text.view().empty());
     CHECK(to.open(bytes, 100, text) == SealedLine::Opened::more);

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -103,6 +104,23 @@ TEST_CASE("the other end of a connection over loopback is known by its user" * d
     }
     ::waitpid(child, nullptr, 0);
   }
+}
+
+TEST_CASE("the other end is known over IPv6, too") {
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = IN6ADDR_LOOPBACK_INIT;
+  socklen_t size = sizeof address;
+  auto* const end = reinterpret_cast<sockaddr*>(&address);
+  const FileDescriptor listener(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!listener.valid() || ::bind(listener.get(), end, size) != 0) return;  // there is no IPv6 here
+  REQUIRE(::listen(listener.get(), 1) == 0);
+  REQUIRE(::getsockname(listener.get(), end, &size) == 0);
+  const FileDescriptor dialled(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::connect(dialled.get(), end, size) == 0);
+  const FileDescriptor accepted(::accept(listener.get(), nullptr, nullptr));
+  CHECK(other_end_is_this_users(accepted.get()));
+  CHECK(other_end_is_this_users(dialled.get()));
 }
 
 TEST_CASE("without a key another user's process is not even greeted, and keeps no rank out" *

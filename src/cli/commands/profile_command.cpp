@@ -200,7 +200,7 @@ std::string launch_plan(const LaunchSettings& settings) {
   if (settings.mode == AttachMode::passive) return fmt::format("plan: start {}, and read its clocks until it ends\n", command);
   return fmt::format("plan: start {}, measure it for about {}, then end it\nplan: {}\n", command, format_seconds(settings.plan.seconds),
                      settings.keep_output ? "what the script writes, changes and removes stays so"
-                                          : "what the script changes among your files is taken back, but for what programs that it starts write") +
+                                          : "the script's changes to your files are undone, except those by programs that it starts") +
          fmt::format("plan: then read what it read again, cold and from memory, for about {}: of these files, the page cache keeps no more than {}\n",
                      format_seconds(settings.storage_seconds), format_bytes(most_warm_bytes)) +
          fmt::format("plan: then, where these are image files that dsanalyze.Loader could load, prepare some of them for {}\n",

@@ -77,7 +77,8 @@ std::vector<OutputFile> ProfileOptions::outputs() const {
 void ProfileOptions::require_dataset() const {
   if (!names_dataset())
     throw UsageError(
-        "which dataset? Give a folder of images, tar shards, a .npy file, or emulated:NAME (`dsanalyze list datasets`); `dsanalyze dataset make DIR` "
+        "which training, or which dataset? A script of yours is `dsanalyze profile -- python3 train.py`. A dataset is a folder of images, tar "
+        "shards, a .npy file, or emulated:NAME (`dsanalyze list datasets`); `dsanalyze dataset make DIR` "
         "makes one to try");
 }
 

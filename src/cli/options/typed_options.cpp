@@ -29,7 +29,8 @@ void parse_words(CLI::App& app, std::vector<std::string> words) {
   }
 }
 
-void refuse_extras(const std::vector<std::string>& extras, const std::vector<ActionEntry>& actions, const std::string& chosen) {
+void refuse_extras(const std::vector<std::string>& extras, const std::vector<ActionEntry>& actions, const std::string& chosen,
+                   const CommandEntry& entry) {
   const auto option = std::ranges::find_if(extras, [](const std::string& extra) { return extra.size() > 1 && extra.starts_with('-'); });
   if (option != extras.end()) {
     std::vector<std::string> in_reach;  // the command's own and those of the action that was named
@@ -47,7 +48,10 @@ void refuse_extras(const std::vector<std::string>& extras, const std::vector<Act
     throw UsageError(
         fmt::format("unknown action \"{}\"{}; known are {}", extras.front(), did_you_mean(extras.front(), names), fmt::join(names, ", ")));
   }
-  throw UsageError(fmt::format("unexpected argument \"{}\"", extras.front()));
+  const std::string launches = entry.after_dashes == AfterDashes::a_command
+                                   ? fmt::format("; a command of yours comes after --: dsanalyze {} -- python3 train.py", entry.name)
+                                   : "";
+  throw UsageError(fmt::format("unexpected argument \"{}\"{}", extras.front(), launches));
 }
 
 void require_known_words(const Option& option, const std::string& text) {
@@ -68,7 +72,7 @@ TypedOptions::TypedOptions(const CommandEntry& entry, const std::vector<std::str
   if (entry.after_dashes == AfterDashes::a_command) {
     end = std::ranges::find(arguments, "--");
     if (end != arguments.end()) m_words.assign(end + 1, arguments.end());
-    if (end != arguments.end() && m_words.empty()) throw UsageError("--: a command is to follow");
+    if (end != arguments.end() && m_words.empty()) throw UsageError("--: a command has to follow, such as python3 train.py");
   }
   const std::vector<ActionEntry> actions = actions_of(entry.name);
   CLI::App app("", std::string(entry.name));
@@ -100,7 +104,7 @@ TypedOptions::TypedOptions(const CommandEntry& entry, const std::vector<std::str
   }
   parse_words(app, {arguments.begin(), end});
   if (const auto chosen = app.get_subcommands(); !chosen.empty()) m_action = chosen.front()->get_name();
-  refuse_extras(app.remaining(true), actions, m_action);
+  refuse_extras(app.remaining(true), actions, m_action, entry);
   for (const Slot& slot : m_slots) require_known_words(*slot.option, slot.text);
 }
 

@@ -248,10 +248,10 @@ void tell_outputs(const OutputsUndone& outputs, ProfileResult& result) {
   constexpr std::size_t most_named = 3;
   if (outputs.removed + outputs.restored > 0) {
     const std::vector<std::string> named(outputs.files.begin(), outputs.files.begin() + std::min(most_named, outputs.files.size()));
-    result.findings.push_back(
-        {"outputs-undone", Severity::info,
-         fmt::format("what the script changed among your files was taken back: {} new files removed, {} restored ({}{}).", outputs.removed,
-                     outputs.restored, printable(fmt::format("{}", fmt::join(named, ", "))), outputs.files.size() > most_named ? ", ..." : "")});
+    result.findings.push_back({"outputs-undone", Severity::info,
+                               fmt::format("the script's changes to your files were undone: {} new file{} removed, {} restored ({}{}).",
+                                           outputs.removed, outputs.removed == 1 ? "" : "s", outputs.restored,
+                                           printable(fmt::format("{}", fmt::join(named, ", "))), outputs.files.size() > most_named ? ", ..." : "")});
   }
   for (const std::string& failure : outputs.failures)
     result.findings.push_back({"outputs-not-undone", Severity::warning, fmt::format("not taken back: {}", printable(failure))});

@@ -304,13 +304,6 @@ std::string step_text(const WaitsRecord& waits) {
          fmt::format("; without this delay {} {} ({:.1f}x)", known ? "about" : "at best", format_seconds(without), waits.step_seconds / without);
 }
 
-/// What is predicted of later epochs.
-std::string steady_text(const SteadyRecord& steady) {
-  return fmt::format("{} samples/s predicted for later epochs, in which {} of the samples come from storage (fetch stall {})",
-                     format_rate(steady.samples_per_s, steady.ci95_samples_per_s), format_share(steady.miss_fraction),
-                     format_share(steady.fetch_stall));
-}
-
 /// "reads 112 KB a sample in 1.1 requests from 12,000 files".
 std::string reads_text(const ReadsRecord& reads) {
   std::string text;
@@ -386,7 +379,7 @@ std::string fix_lines(const ProfileResult& result, std::size_t width) {
       result.loader && !result.loader->file.empty()
           ? fmt::format("{}:{} ", printable(result.loader->file.substr(result.loader->file.rfind('/') + 1)), result.loader->line)
           : "";
-  return labelled("fix",
+  return labelled(result.trusted ? "fix" : "perhaps",
                   fmt::format("{}num_workers={} (now {}): {} samples/s ({:.1f}x)", place, fix.workers, result.loader ? result.loader->workers : 0,
                               format_rate(fix.samples_per_s, fix.ci95_samples_per_s), fix.speedup),
                   width) +
@@ -481,8 +474,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
     text += labelled("do first", first_step(result), width);
   text += further_advice(result, width);
   if (result.prep || !result.trusted) text += labelled("trust", trust_text(result), width);
-  if (result.bottleneck)
-    text += labelled("sure", fmt::format("{}: {}", result.bottleneck->confident ? "yes" : "no", result.bottleneck->reason), width);
+  if (result.bottleneck) text += labelled("sure", confidence(result), width);
   if (result.loader) text += labelled("loader", loader_text(*result.loader), width);
   return text + findings_section(result.findings, style);
 }

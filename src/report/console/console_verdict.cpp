@@ -169,6 +169,18 @@ const char* what_helps(DelayCauseRecord::Cause cause) {
 
 std::string delay_remedy(DelayCauseRecord::Cause cause, int rank) { return fmt::format("Rank {} delays all others: {}.", rank, what_helps(cause)); }
 
+/// Why a rank is the verdict: what the ranks take by themselves.
+std::string delay_confidence(const WaitsRecord& waits) {
+  double own = 0;
+  double others = 0;
+  for (const RankWaitsRecord& rank : waits.by_rank) {
+    const double alone = rank.data.seconds_per_step + rank.compute.seconds_per_step + rank.outside.seconds_per_step;
+    (rank.rank == *waits.delaying_rank ? own : others) = rank.rank == *waits.delaying_rank ? alone : std::max(others, alone);
+  }
+  return fmt::format("yes: of each step, rank {} takes {} by itself, and the others {} at most, the rest waiting for it", *waits.delaying_rank,
+                     format_seconds(own), format_seconds(others));
+}
+
 std::string launched_first_step(const ProfileResult& result) {
   if (result.waits && result.waits->delaying_rank) {
     const int rank = *result.waits->delaying_rank;
@@ -284,9 +296,16 @@ std::string first_step(const ProfileResult& result) {
                                                             : "Nothing: no change is advised.";
 }
 
+std::string steady_text(const SteadyRecord& steady) {
+  return fmt::format("{} samples/s predicted for later epochs, in which {} of the samples come from storage (fetch stall {})",
+                     format_rate(steady.samples_per_s, steady.ci95_samples_per_s), format_share(steady.miss_fraction),
+                     format_share(steady.fetch_stall));
+}
+
 std::string confidence(const ProfileResult& result) {
   if (!result.trusted) return "no: the measurement could not prove itself (see findings)";
   if (!result.bottleneck) return "no verdict to be sure of";
+  if (result.waits && result.waits->delaying_rank) return delay_confidence(*result.waits);
   const std::string& reason = result.bottleneck->reason;
   return (result.bottleneck->confident ? "yes" : "no") + (reason.empty() ? "" : ": " + reason);
 }

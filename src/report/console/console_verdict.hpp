@@ -18,6 +18,8 @@ Verdict verdict_parts(const ProfileResult& result);
 std::string verdict(const ProfileResult& result);
 /// What to do first, one sentence or two.
 std::string first_step(const ProfileResult& result);
+/// What is predicted of later epochs.
+std::string steady_text(const SteadyRecord& steady);
 /// How sure the verdict is and why.
 std::string confidence(const ProfileResult& result);
 

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/text/text.hpp"
 #include "profile_text.hpp"
@@ -12,21 +16,38 @@
 namespace dsanalyze::report {
 namespace {
 
-/// Parts of an epoch as the runs differ. Beside workers that take its cores a launched training computes for longer, too, which its clocks call
-/// computing: its parts have names of their own.
-EpochSplit epoch_split(const ProfileResult& result, const std::string& label) {
-  const ProfileResult::Stalls& stalls = *result.stalls;
-  const bool launched = result.loader.has_value();
+EpochSplit epoch_split(const ProfileResult::Stalls& stalls, const std::string& label) {
   const auto part = [](const std::string& kind, const std::string& name, const StallRecord& stall) {
     return EpochSplit::Part{kind, name, stall.fraction, share_with_interval(stall),
                             stall.seconds_per_epoch > 0 ? format_seconds(stall.seconds_per_epoch) + " an epoch" : ""};
   };
   EpochSplit split{label,
-                   {part("compute", launched ? "training, with its batches at hand" : "the accelerators compute", stalls.compute),
-                    part("prep", launched ? "lost to prep" : "they wait for prep", stalls.prep),
-                    part("fetch", launched ? "lost to storage" : "they wait for fetch", stalls.fetch)}};
+                   {part("compute", "the accelerators compute", stalls.compute), part("prep", "they wait for prep", stalls.prep),
+                    part("fetch", "they wait for fetch", stalls.fetch)}};
   if (stalls.interference) split.parts.push_back(part("interference", "lost to interference", *stalls.interference));
   return split;
+}
+
+/// The parts of a launched training's step, by its own clocks.
+EpochSplit step_split(const ProfileResult& result, const std::string& label) {
+  constexpr double worth_showing = 0.005;
+  const WaitsRecord& waits = *result.waits;
+  const bool by_storage = result.bottleneck && result.bottleneck->detail == "storage";
+  EpochSplit split{label, {}};
+  const auto add = [&split](const std::string& kind, const std::string& name, const WaitRecord& part) {
+    if (part.fraction < worth_showing && kind != "compute") return;
+    split.parts.push_back({kind, name, part.fraction, format_share(part.fraction), format_seconds(part.seconds_per_step) + " a step"});
+  };
+  add("compute", "computing", waits.compute);
+  add(by_storage ? "fetch" : "prep", "waiting for data", waits.data);
+  add("interference", "waiting for other ranks", waits.ranks);
+  add(by_storage ? "prep" : "fetch", "outside of the loop's steps", waits.outside);
+  return split;
+}
+
+std::optional<EpochSplit> split_of(const ProfileView& view, const std::string& label) {
+  if (view.profile->waits) return step_split(*view.profile, label);
+  return view.profile->stalls ? std::optional(epoch_split(*view.profile->stalls, label)) : std::nullopt;
 }
 
 const std::string explanation =
@@ -37,13 +58,21 @@ const std::string explanation =
 /// Bytes of what may quote names from outside, so that verdict, split and advice are seen without scrolling; further down it stands whole.
 constexpr std::size_t first_screen_text = 250;
 
+/// As many whole sentences as there is room for.
+std::string first_sentences(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  const std::size_t end = text.rfind(". ", most);
+  return end == std::string::npos ? shortened(text, most) : text.substr(0, end + 1);
+}
+
 void add_one(const ProfileView& view, Section& section) {
   const ProfileResult& result = *view.profile;
   const console::Verdict verdict = console::verdict_parts(result);
   section.title = begun(verdict.sentence);  // "emulated: ..." begins a title here
-  if (result.stalls) section.blocks.emplace_back(epoch_split(result, ""));
-  Terms terms{{{"Do first", shortened(console::first_step(result), first_screen_text), Terms::Term::Weight::first},
+  if (auto split = split_of(view, "")) section.blocks.emplace_back(std::move(*split));
+  Terms terms{{{"Do first", first_sentences(console::first_step(result), first_screen_text), Terms::Term::Weight::first},
                {"Is it sure", shortened(console::confidence(result), first_screen_text)}}};
+  if (result.predicted_steady) terms.terms.push_back({"Later", begun(console::steady_text(*result.predicted_steady))});
   if (result.observed) terms.terms.push_back({"Your own job", observed_text(*result.observed)});
   section.blocks.emplace_back(std::move(terms));
   if (!verdict.rates.empty()) section.blocks.emplace_back(Paragraph{verdict.rates});
@@ -59,7 +88,7 @@ void add_several(ProfileViews views, Section& section) {
   for (const ProfileView& view : views)
     table.add({view.label, console::verdict_parts(*view.profile).sentence, console::confidence(*view.profile), console::first_step(*view.profile)});
   for (const ProfileView& view : views)
-    if (view.profile->stalls) section.blocks.emplace_back(epoch_split(*view.profile, view.label));
+    if (auto split = split_of(view, view.label)) section.blocks.emplace_back(std::move(*split));
   section.blocks.emplace_back(Figure{"", "", {}, std::move(table)});
   section.blocks.emplace_back(Paragraph{explanation, Paragraph::Tone::muted});
 }
@@ -67,8 +96,13 @@ void add_several(ProfileViews views, Section& section) {
 Section advice_section(ProfileViews views) {
   Section section{"advice", "What to do"};
   for (const ProfileView& view : views) {
-    if (!view.profile->advice.empty() && views.size() > 1) section.blocks.emplace_back(Paragraph{view.label + ":"});
-    add_advice(view.profile->advice, section);
+    std::vector<AdviceRecord> advice = view.profile->advice;
+    // Of a launched training the first step may come from elsewhere: from its number of workers, or a rank that delays the others.
+    const std::string first = console::first_step(*view.profile);
+    if (view.profile->loader && std::ranges::find(advice, first, &AdviceRecord::text) == advice.end())
+      advice.insert(advice.begin(), AdviceRecord{"first-step", first, {}, {}});
+    if (!advice.empty() && views.size() > 1) section.blocks.emplace_back(Paragraph{view.label + ":"});
+    add_advice(advice, section);
   }
   return section;
 }

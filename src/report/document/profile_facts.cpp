@@ -135,7 +135,9 @@ Section launched_section(ProfileViews views) {
   words.reserve(views.front().profile->command.size());
   for (const std::string& word : views.front().profile->command) words.push_back(shell_word(word));
   facts.add("command", {fmt::format("{}", fmt::join(words, " "))});
-  for (const auto& item : record["loader"].items()) facts.add(name_text(item.key()), {setting_text(item.key(), item.value())});
+  for (const auto& item : record["loader"].items())
+    facts.add(name_text(item.key()),
+              {item.key() == "samples_per_step" ? batch_text(*views.front().profile) : setting_text(item.key(), item.value())});
   section.blocks.emplace_back(Figure{"", "", {}, std::move(facts).table(), Folding::open});
   return section;
 }
@@ -186,7 +188,9 @@ Section host_section(ProfileViews views) {
   Facts dataset("the dataset", views);
   dataset.add_each("dataset", [](Result result) { return dataset_text(result.dataset); });
   dataset.add_each("format", [](Result result) { return or_not_known(result.dataset.format); });
-  dataset.add_each("mean sample", [](Result result) { return format_bytes(static_cast<Bytes>(result.dataset.mean_sample_bytes)); });
+  dataset.add_each("mean sample", [](Result result) {
+    return or_not_known(result.dataset.mean_sample_bytes > 0 ? format_bytes(static_cast<Bytes>(result.dataset.mean_sample_bytes)) : "");
+  });
   dataset.add_each("digest of names, sizes and labels", [](Result result) { return or_not_known(result.dataset.digest); });
   dataset.add_each("digest of a sample of contents", [](Result result) { return or_not_known(result.dataset.content_sample_digest.value_or("")); });
   section.blocks.emplace_back(Figure{"", "", {}, std::move(dataset).table()});

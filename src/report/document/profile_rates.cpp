@@ -67,9 +67,10 @@ Chart rates_chart(ProfileViews views) {
   chart.kind = Chart::Kind::points;
   chart.x_label = "samples/s";
   chart.x_scale = Chart::Scale::logarithmic;
-  const bool any_network = std::ranges::any_of(views, [](const ProfileView& view) { return view.profile->network.has_value(); });
   std::vector<NamedRate> rates(named_rates().begin(), named_rates().end());
-  if (!any_network) std::erase_if(rates, [](const NamedRate& named) { return named.rate == &ProfileResult::network; });
+  std::erase_if(rates, [views](const NamedRate& named) {
+    return std::ranges::none_of(views, [&named](const ProfileView& view) { return (view.profile->*named.rate).has_value(); });
+  });
   for (const NamedRate& named : rates) chart.categories.push_back(fmt::format("{} [{}]", named.words, named.letter));
   for (const ProfileView& view : views) {
     Chart::Series series{view.label, views.size() == 1 ? "result" : "", {}, Chart::Series::Line::none};

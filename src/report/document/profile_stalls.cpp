@@ -258,8 +258,10 @@ Figure hot_stages(ProfileViews views) {
               {printable(stage.name), format_share(stage.fraction),
                stage.ci95_fraction ? fmt::format("{} to {}", format_share(stage.ci95_fraction->low), format_share(stage.ci95_fraction->high)) : "-",
                fmt::format("{}:{}", printable(stage.file), stage.line)});
-  return {
-      "", "Each worker was looked at ten times a second while the loader was drained; the line is where it was seen first.", {}, std::move(table)};
+  return {"",
+          "Each worker was looked at about 25 times a second while the loader was drained; the line is where it was seen first.",
+          {},
+          std::move(table)};
 }
 
 }  // namespace

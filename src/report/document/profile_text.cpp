@@ -164,8 +164,9 @@ std::string setup_text(const ProfileResult& result) {
 }
 
 std::string dataset_text(const DatasetRecord& dataset) {
-  std::string text = fmt::format("{}: {} samples, {}{}", dataset.path, format_number(static_cast<double>(dataset.samples)),
-                                 format_bytes(dataset.bytes), dataset.sizes_sampled ? " (estimated from a sample of the files)" : "");
+  std::string text = fmt::format("{}: {} samples", dataset.path, format_number(static_cast<double>(dataset.samples)));
+  if (dataset.bytes > 0)
+    text += fmt::format(", {}{}", format_bytes(dataset.bytes), dataset.sizes_sampled ? " (estimated from a sample of the files)" : "");
   if (dataset.subset_samples > 0 && dataset.subset_samples < dataset.samples)
     text += fmt::format("; the runs used a random subset of {} samples, {}", format_number(static_cast<double>(dataset.subset_samples)),
                         format_bytes(dataset.subset_bytes));

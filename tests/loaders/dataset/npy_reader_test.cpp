@@ -73,6 +73,13 @@ TEST_CASE("in a folder each array file is a sample, class folders give labels; s
   CHECK(open_index(rows.root())->size() == 2);
   CHECK(open_index(rows.root())->facts().skipped_count == 0);
 
+  // Beside another array it is a sample like that one.
+  const DatasetFolder both;
+  both.add("samples.npy", npy_array("|u1", {3}, "xyz"));
+  both.add("train.npy", npy_array("|u1", {3}, "abc"));
+  CHECK(open_index(both.root())->size() == 2);
+  CHECK(content(*open_index(both.root()), 0) == "xyz");
+
   const DatasetFolder single;
   single.add("train.npy", npy_array("|u1", {2, 1}, "xy"));
   const auto one = open_index(single.root());
