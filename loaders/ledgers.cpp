@@ -116,10 +116,11 @@ void FailureLedger::add(SampleId sample, Status status) {
   if (m_on_error == OnError::fail) {
     m_fatal_message =
         fmt::format("{}: {}. Repair or remove it, or pass --on-error skip or substitute to go on without it", failure.path, failure.cause);
-  } else if (count > always_tolerated && static_cast<double>(count) > m_budget * static_cast<double>(m_drawn.load(std::memory_order_relaxed))) {
+  } else if (m_failed.size() > always_tolerated &&
+             static_cast<double>(count) > m_budget * static_cast<double>(m_drawn.load(std::memory_order_relaxed))) {
     m_fatal_message =
         fmt::format("{} samples failed, more than the error budget of {:g} % allows; the last: {}: {}. `dsanalyze dataset verify` lists them all",
-                    count, m_budget * 100, failure.path, failure.cause);
+                    m_failed.size(), m_budget * 100, failure.path, failure.cause);
   } else {
     return;
   }
@@ -128,6 +129,7 @@ void FailureLedger::add(SampleId sample, Status status) {
 }
 
 void FailureLedger::note(SampleId sample, const SampleFailure& failure) {
+  m_failed.insert(sample);
   const auto of_cause = std::ranges::find(m_counts, failure.cause, &FailureCount::cause);
   if (of_cause == m_counts.end()) {
     m_counts.push_back({failure.cause, 1, failure.path});

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "core/index.hpp"
@@ -81,7 +82,7 @@ class FailureLedger {
   enum class Cause : std::uint8_t { any, memory };
   void fail(const std::string& message, Cause cause);
 
-  static constexpr std::uint64_t always_tolerated = 10;  // a budget of 0.1 % means nothing for a handful of samples
+  static constexpr std::size_t always_tolerated = 10;  // samples; a budget of 0.1 % means nothing for a handful of them
   static constexpr std::size_t most_named = 100;
 
   const DatasetIndex& m_index;
@@ -93,7 +94,8 @@ class FailureLedger {
   std::atomic<bool> m_out_of_memory{false};  ///< written before m_fatal
   mutable std::mutex m_mutex;
   std::vector<SampleFailure> m_failures;
-  std::vector<SampleId> m_named;  // those of m_failures
+  std::vector<SampleId> m_named;          // those of m_failures
+  std::unordered_set<SampleId> m_failed;  // each once, however many epochs it failed in
   std::vector<FailureCount> m_counts;
   std::string m_fatal_message;
 };

@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator, Optional
 
 from . import _library
 from ._library import LoaderError, sized
+from ._loan import Loan
 from ._prep import Prep, form_of, options_of
 from ._ranks import ProcessGroup, ranks_options
 from ._sources import Own, Shared, group_variable, log, one_of, rank_and_world, whole
@@ -22,30 +23,6 @@ most_epochs = 1 << 62
 _ending = []  # Holds something once the interpreter ends: before loaders are closed then, as what was registered last comes first.
 weakref.finalize(log, bool)
 atexit.register(_ending.append, True)
-
-
-class _Loan:
-    """The batches whose memory the script reads in place: each goes back to the loader when its last tensor is gone. Threads: any."""
-
-    def __init__(self, source):
-        self._source = source
-        self._process = os.getpid()
-        self._tokens = set()  # Without a lock: the collector may give a batch back in the thread that would hold it.
-
-    def __len__(self):
-        return len(self._tokens)
-
-    def __contains__(self, token):
-        return token in self._tokens
-
-    def lend(self, buffer, token):
-        self._tokens.add(token)
-        weakref.finalize(buffer, self._give_back, token).atexit = False
-
-    def _give_back(self, token):
-        if os.getpid() == self._process:
-            self._source.release(token)
-            self._tokens.discard(token)
 
 
 # More than any sample has, of which an array uses a part: a type of ctypes for each size would take longer to make than the array.
@@ -114,6 +91,15 @@ class Loader:
                  rendezvous: 'os.PathLike[str] | str | None' = None, listen: Optional[str] = None,
                  key_file: 'os.PathLike[str] | str | None' = None, peer_timeout: Optional[float] = None, epoch_timeout: Optional[float] = None):
         self._process = os.getpid()
+        for name, value in (('shuffle', shuffle), ('drop_last', drop_last), ('with_ids', with_ids)):
+            if type(value).__name__ not in ('bool', 'bool_'):  # NumPy's, too.
+                raise TypeError(f'{name}: found {value!r}, expected True or False')
+        if copy is not None and not isinstance(copy, bool):
+            raise TypeError(f'copy: found {copy!r}, expected True, False or None')
+        if share is not None and not isinstance(share, (bool, str)):
+            raise TypeError(f'share: found {share!r}, expected the address of a group, True, False or None')
+        if share is True and group_variable not in os.environ:
+            raise ValueError('share: found True, and there is no group: dsanalyze.share() or `dsanalyze share` starts one, or pass its address')
         self._makers = makers_of(output, pin_memory is not False)
         self._transform = transform
         self._with_ids = with_ids
@@ -126,6 +112,10 @@ class Loader:
         if self._shared:
             if partition is not None:
                 raise ValueError('partition: jobs with shared prep are on one server; share=False loads alone')
+            for name, value, usual in (('layout', layout, 'nchw'), ('cache_size', cache_size, None), ('workers', workers, None), ('shuffle', shuffle, True), ('rank', rank, None),
+                                       ('world_size', world_size, None), ('on_error', on_error, 'skip'), ('index', index, None)):
+                if value != usual and not (name == 'layout' and value == 'nhwc'):
+                    raise ValueError(f'{name}: found {value!r}, and the group that `dsanalyze share` started has its own; share=False loads alone')
             self._source = Shared(batch_size, address)
         else:
             ranks = ranks_options(partition, rendezvous, listen, key_file, peer_timeout, epoch_timeout)
@@ -150,10 +140,10 @@ class Loader:
         self._short = self._samples % (self._batch_size * self._world) != 0  # The last batch of an epoch.
         self._element, self._sample_shape = self._element_of(terms, report)
         if self._shared:
-            self._check_terms(terms, dtype, seed, prep)
+            self._check_terms(terms, dtype, layout, seed, prep)
         elif report['array'] is not None and (prep is not None or (dtype is not None and dtype != {'u1': 'uint8', 'f4': 'float32'}.get(self._element))):
             raise ValueError(f'{"prep" if prep is not None else "dtype"}: the samples are arrays ({report["array"]["dtype"]}), which come as they are')
-        self._loan = _Loan(self._source)
+        self._loan = Loan(self._source)
         # A batch of a group lies in memory that cannot be written to, which a tensor does not say of itself.
         self._lends = not self._makers.copies and (copy is False or (copy is None and not self._shared))
         # A loop holds its last batch while it takes the next one.
@@ -162,6 +152,7 @@ class Loader:
         self._start = self._at  # Where the next pass begins; None: behind the epoch that a pass was left in.
         self._waiting = sized(_library.Batch)  # What was taken, if its token is not 0, and not given yet: an interrupt may come in between.
         self._pass = None
+        self._again = False  # The batch at _at was taken, and transform raised.
         #: The names of the classes, in the order of their numbers; empty where the dataset has none.
         self.classes = report.get('classes') or (_classes_of(dataset) if self._shared else [])
         for finding in report.get('findings', []):
@@ -220,11 +211,13 @@ class Loader:
             raise ValueError(f'dataset: its arrays are of type {array["dtype"]}, which {type(self._makers).__name__.lower()} does not have; output="numpy" may')
         return element, array['shape']
 
-    def _check_terms(self, terms, dtype, seed, prep):
+    def _check_terms(self, terms, dtype, layout, seed, prep):
         """A group's terms are its own: what was asked for, and is otherwise there, is refused."""
         found = 'float32' if terms.dtype.code == _library.FLOAT else 'uint8'
         if dtype is not None and dtype != found:
             raise ValueError(f'dtype: found {dtype!r}, and the group that `dsanalyze share` started prepares {found}')
+        if layout != 'nchw' and terms.ndim == 4 and terms.shape[3] != 3:
+            raise ValueError(f'layout: found {layout!r}, and the group that `dsanalyze share` started prepares nchw')
         if seed is not None and seed != terms.seed:
             raise ValueError(f'seed: found {seed}, and the group that `dsanalyze share` started has {terms.seed}')
         if form_of(prep) is not None:
@@ -273,7 +266,8 @@ class Loader:
                 if not self._fetch():
                     break
                 self._release_waiting()
-        elif start != self._at:
+        elif start != self._at or self._again:
+            self._again = False
             self._release_waiting()
             self._source.seek(self._source.state(start))
             self._at = start
@@ -281,10 +275,11 @@ class Loader:
         self._pass = passing = _Pass(self)
         return passing
 
-    def _release_waiting(self):
+    def _release_waiting(self, at=None):
+        """`at`: where the source is then; nothing: behind what waited."""
         waiting, self._waiting = self._waiting, sized(_library.Batch)
         if waiting.token:
-            self._at = _behind(waiting)
+            self._at = at or _behind(waiting)
             self._source.release(waiting.token)
 
     def _fetch(self):
@@ -303,6 +298,12 @@ class Loader:
 
     def _take(self, passing):
         """The next batch of a pass. StopIteration after the epoch's last."""
+        self._require_usable()
+        self._loan.settle()
+        if self._again:
+            self._again = False
+            self._release_waiting(self._at)
+            self._source.seek(self._source.state(self._at))
         while True:
             self._require_usable()
             if passing is not self._pass:
@@ -351,8 +352,14 @@ class Loader:
             return made
         try:
             return self._transform(*made)
-        except StopIteration as error:
-            raise RuntimeError('transform raised StopIteration') from error
+        except BaseException as error:
+            if not self._shared and passing is self._pass:  # It was not given: the next call makes it again.
+                self._at, self._start = before
+                passing.ended = False
+                self._again = True
+            if isinstance(error, StopIteration):
+                raise RuntimeError('transform raised StopIteration') from error
+            raise
 
     def _made(self, batch, copy):
         """The batch as the script gets it, and the buffer that its samples lie in; nothing where there are none."""
@@ -387,7 +394,8 @@ class Loader:
         Raises ValueError for a state of another dataset, seed, order, batch size or, in mid-epoch, number of ranks."""
         self._require_usable()
         wanted = {'version': int, 'world_size': int, 'epoch': int, 'batch': int, 'sampler': str}
-        if not isinstance(state, dict) or any(not isinstance(state.get(key), kind) for key, kind in wanted.items()) or state['version'] != state_version:
+        if (not isinstance(state, dict) or any(not isinstance(state.get(key), kind) for key, kind in wanted.items()) or state['version'] != state_version
+                or min(state['epoch'], state['batch']) < 0):
             raise ValueError(f'state: found {state!r:.100}, expected what state_dict() gave')
         if state['batch'] != 0 and state['world_size'] != self._world:
             raise ValueError(f'state: it was saved in the middle of an epoch by one of {state["world_size"]} ranks, and this is one of {self._world}; go on with as many, or from an epoch\'s begin')
@@ -398,6 +406,7 @@ class Loader:
             self._pass = passing
             raise
         self._release_waiting()
+        self._again = False
         self._at = self._start = (state['epoch'], state['batch'])
 
     def report(self) -> dict:

@@ -12,12 +12,13 @@ from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Sequence
 most_thrown_away = 5
 most_batches = 1_000_000
 at_an_end = 0.25  # Of the stops, those at an epoch's begin or end.
+most_looked_at = 16  # Of a list's items, to see how many samples a batch has.
 most_over = 3  # Times as many batches as an epoch has: a pass that is longer never ends.
 
 
 class ResumeFault(NamedTuple):
     """The first sample that was lost or repeated, and how to see it again."""
-    what: str  # "lost", "repeated", or "repeated epoch": the epoch is an earlier one's, batch for batch
+    what: str  # "lost", "repeated", or "repeated epoch", "skipped epoch": the epoch is an earlier or a later one's, batch for batch
     sample: Any
     epoch: int
     run: int  # With it and the seed, the same stops are drawn again.
@@ -66,10 +67,26 @@ def _row_bytes(row):
     return row.tobytes() if hasattr(row, 'tobytes') else pickle.dumps(row)
 
 
-def _rows(leaf):
-    """What a column of a batch has for each sample; nothing where it is no column."""
-    if isinstance(leaf, (str, bytes)) or not hasattr(leaf, '__len__') or not getattr(leaf, 'shape', True):
+def _digest(values):
+    digest = hashlib.blake2b(digest_size=12)
+    for value in values:
+        row = _row_bytes(value)
+        digest.update(len(row).to_bytes(8, 'little') + row)
+    return digest.hexdigest()
+
+
+def _length(leaf):
+    """How many rows an array or a tensor has; nothing of what has none."""
+    if isinstance(leaf, (str, bytes)) or not hasattr(leaf, '__len__'):
         return None
+    if isinstance(leaf, (memoryview, ctypes.Array)):
+        return memoryview(leaf).shape[0]
+    shape = getattr(leaf, 'shape', None)
+    return len(leaf) if shape is None else int(shape[0]) if len(shape) else None
+
+
+def _rows(leaf):
+    """What an array or a tensor has for each sample."""
     if isinstance(leaf, (memoryview, ctypes.Array)):
         leaf = memoryview(leaf)
         count = leaf.shape[0]
@@ -78,18 +95,67 @@ def _rows(leaf):
     return leaf
 
 
+def _parts(value):
+    return list(value.values()) if isinstance(value, dict) else list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _counts(value):
+    """How many samples a part of a batch may be of: the rows of its arrays, the items of its lists."""
+    if isinstance(value, (dict, list, tuple)):
+        found = {count for part in _parts(value)[:most_looked_at] for count in _counts(part)}
+        return found if isinstance(value, dict) else found | {len(value)}
+    length = _length(value)
+    return set() if length is None else {length}
+
+
+def _is_of(value, count):
+    """Whether a part of a batch has something for each of so many samples."""
+    if isinstance(value, (dict, list, tuple)):
+        return (not isinstance(value, dict) and len(value) == count) or (len(value) > 0 and all(_is_of(part, count) for part in _parts(value)))
+    return _length(value) == count
+
+
+def _is_list_of_samples(batch, parts, count):
+    """Lists of dicts, and of arrays of one kind that have no common length: each item is a sample."""
+    if not isinstance(batch, (list, tuple)) or not parts or all(_is_of(part, count) for part in parts):
+        return False
+    kinds = {(type(part), str(getattr(part, 'dtype', '')), len(getattr(part, 'shape', ()))) for part in parts}
+    return len(kinds) == 1 and (isinstance(parts[0], (dict, list, tuple)) or _length(parts[0]) is not None)
+
+
+def _of_sample(value, at, count):
+    """What a part of a batch has for one sample, as arrays and values."""
+    if isinstance(value, (dict, list, tuple)):
+        if not isinstance(value, dict) and len(value) == count:
+            yield from _leaves(value[at])
+        else:
+            for part in _parts(value):
+                yield from _of_sample(part, at, count)
+    else:
+        yield _rows(value)[at]
+
+
 def digests(batch: Any) -> List[str]:
-    """What verify_resume() knows a batch's samples by unless it is told: a digest of each one's values, in all tensors, arrays and lists of the batch."""
-    columns = [rows for rows in map(_rows, _leaves(batch)) if rows is not None] or [list(_leaves(batch))]
-    count = len(columns[0])
-    made = []
-    for at in range(count):
-        digest = hashlib.blake2b(digest_size=12)
-        for column in columns:
-            if len(column) == count:
-                digest.update(_row_bytes(column[at]))
-        made.append(digest.hexdigest())
-    return made
+    """What verify_resume() knows a batch's samples by unless it is told: a digest of each one's values, in all tensors, arrays and lists of the batch.
+
+    A batch is a tuple, list or dict of columns, each of which has something for every sample (rows of a tensor, items of a list), or a list of samples."""
+    parts = [part for part in _parts(batch) if _counts(part)]
+    if not parts:  # Numbers, paths: each is a sample.
+        return [_digest([part]) for part in _parts(batch)]
+    candidates = sorted({count for part in parts for count in _counts(part)})
+    # Lists of samples' arrays beside a column of labels: what most parts agree on, and of several such numbers that of the first part's.
+    count = max(candidates, key=lambda each: (sum(_is_of(part, each) for part in parts), _is_of(parts[0], each), _length(parts[0]) == each))
+    if _is_list_of_samples(batch, parts, count):
+        samples = [list(_leaves(part)) for part in batch]
+    else:
+        columns = [part for part in parts if _is_of(part, count)]
+        samples = [[value for column in columns for value in _of_sample(column, at, count)] for at in range(count)]
+    return [_digest(values) for values in samples]
+
+
+def _named(samples):
+    """What identify= gives of a batch, as values that can be compared: a tensor or an array of numbers, too."""
+    return tuple(samples.tolist() if hasattr(samples, 'tolist') else samples)
 
 
 class _Trial:
@@ -119,7 +185,7 @@ class _Trial:
                 given += 1
                 if given == 1 and self._complete() and len(self.epochs) < epochs:
                     self.epochs.append([])  # The state was saved after an epoch's last batch, and the loader goes on with the next one at once.
-                self.epochs[-1].append(tuple(self._identify(batch)))
+                self.epochs[-1].append(_named(self._identify(batch)))
                 self.steps += 1
                 if self.steps == until:
                     return
@@ -176,11 +242,11 @@ def _places(generator, expected, stops):
     return sorted(drawn)
 
 
-def _earlier(trial, reference):
-    """The first epoch that is an earlier one's, batch for batch, and not its own."""
+def _another(trial, reference):
+    """The first epoch that is another one's, batch for batch, and which that is."""
     for at, epoch in enumerate(trial[:len(reference)]):
-        if epoch and epoch != reference[at] and epoch in reference[:at]:
-            return at
+        if epoch and epoch != reference[at] and epoch in reference:
+            return at, reference.index(epoch)
     return None
 
 
@@ -199,7 +265,7 @@ def verify_resume(make_loader: Callable[..., Iterable], *, epochs: int = 2, runs
 
     Raises ValueError where two runs that are not stopped do not give the same samples, so that nothing can be said; what the loader raises comes out.
     """
-    if epochs < 1 or runs < 1 or stops < 1 or not workers:
+    if any(not isinstance(number, int) for number in (epochs, runs, stops)) or epochs < 1 or runs < 1 or stops < 1 or not workers:
         raise ValueError('verify_resume: expected at least one epoch, run and stop, and a number of workers')
     identify = identify or digests
     takes_workers = _takes_workers(make_loader)
@@ -211,9 +277,11 @@ def verify_resume(make_loader: Callable[..., Iterable], *, epochs: int = 2, runs
     for _ in range(2):
         whole = _Trial(identify)
         loader = make(0)
-        whole.take(loader, -1, epochs)
+        whole.take(loader, -1, epochs + 1)  # One more than is tried: a loader may go on with the wrong one.
         _close(loader)
         references.append(whole.epochs)
+    one_more, also = references
+    references = [one_more[:epochs], also[:epochs]]
     wanted = [_counted(epoch) for epoch in references[0]]
     if wanted != [_counted(epoch) for epoch in references[1]]:
         raise ValueError('two runs without a stop gave other samples: pass identify=, which names a batch\'s samples, and a fixed seed where an epoch is not all of the dataset')
@@ -240,10 +308,12 @@ def verify_resume(make_loader: Callable[..., Iterable], *, epochs: int = 2, runs
         trial.take(loader, -1, epochs)
         _close(loader)
         same_order &= trial.epochs == references[0]
-        again = _earlier(trial.epochs, references[0]) if references[0] == references[1] else None
-        if again is not None:
-            repeated += sum(len(batch) for batch in trial.epochs[again])
-            fault = fault or ResumeFault('repeated epoch', trial.epochs[again][0][0], again, run, tuple(places))
+        another = _another(trial.epochs, one_more) if one_more == also else None
+        if another is not None:
+            at, which = another
+            all_of_it = sum(len(batch) for batch in trial.epochs[at])
+            repeated, lost = (repeated + all_of_it, lost) if which < at else (repeated, lost + all_of_it)
+            fault = fault or ResumeFault('repeated epoch' if which < at else 'skipped epoch', trial.epochs[at][0][0], at, run, tuple(places))
         for epoch in range(epochs):
             got = _counted(trial.epochs[epoch]) if epoch < len(trial.epochs) else collections.Counter()
             samples += sum(got.values())

@@ -66,6 +66,9 @@ class BadInput(ProgramTest):
 
     def test_more_damage_than_the_error_budget_or_any_with_on_error_fail_ends_the_run(self):
         data, bad = self.damaged()
+        self.json_of("profile", data, "--runs", "full", "--batch-size", "16", "--time-budget", "4s")  # A few samples that fail again and again are tolerated.
+        for file in sorted(data.rglob("*.jpg"))[3:12]:
+            file.write_bytes(b"")
         self.refuses(1, "profile", data, "--runs", "full", "--batch-size", "16", "--time-budget", "4s", says=["error budget", "dataset verify"])
         text = self.refuses(1, "profile", data, "--runs", "full", "--batch-size", "16", "--time-budget", "4s", "--on-error", "fail", says=["--on-error skip"])
         self.assertTrue(any(file.name in text for file in bad))

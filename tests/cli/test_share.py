@@ -302,7 +302,7 @@ class Failures(ShareTest):
         ]:
             with self.subTest(arguments=arguments):
                 self.assertIn(words, self.fails(2, "share", *arguments))
-        for arguments, words in [(["--"], "a command is to follow"), (["--", "no-such-program"], "no-such-program")]:
+        for arguments, words in [(["--"], "a command has to follow"), (["--", "no-such-program"], "no-such-program")]:
             run = self.run_program("share", *EMULATED, "--jobs", 2, *arguments)
             self.assertEqual(run.returncode, 2, run.stderr)
             self.assertIn(words, run.stderr)

@@ -97,8 +97,8 @@ inline void check_every_resume(Rig& rig, const LoaderOptions& options, std::size
 }
 
 /// Ten pictures; some of them are not.
-inline std::shared_ptr<const DatasetIndex> pictures(FileDataset& data, const std::set<int>& bad) {
-  for (int i = 0; i < 10; ++i) {
+inline std::shared_ptr<const DatasetIndex> pictures(FileDataset& data, const std::set<int>& bad, int count = 10) {
+  for (int i = 0; i < count; ++i) {
     test::ImageKind kind;
     kind.width = 100 + 10 * i;
     const auto bytes = test::encode_picture(kind);

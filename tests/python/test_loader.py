@@ -329,7 +329,6 @@ class Values(Case):
         self.assertEqual(len(failing._loan), 0)
         self.assertEqual(sum(len(labels) for _, labels in failing), 9)
 
-
     def test_a_child_of_fork_keeps_the_batch_that_it_had(self):
         loader = self.loader(batch_size=1)
         passing = iter(loader)

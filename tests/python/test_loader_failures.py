@@ -25,8 +25,76 @@ class Failures(Case):
                               ({'prep': [dsanalyze.Resize(4), dsanalyze.CenterCrop(8)]}, 'resize'), ({'prep': [dsanalyze.RandomResizedCrop(8), dsanalyze.Normalize()]}, 'Normalize')):
             with self.subTest(options), self.assertRaisesRegex(ValueError, name):
                 self.loader(**options)
+        for options in ({'copy': 'no'}, {'shuffle': 'no'}, {'drop_last': 1}, {'share': 5}):
+            with self.subTest(options), self.assertRaisesRegex(TypeError, next(iter(options))):
+                self.loader(**options)
+        with self.assertRaisesRegex(ValueError, 'there is no group'):
+            self.loader(share=True)
         with self.assertRaisesRegex(TypeError, 'transform='):
             self.loader(prep=lambda image: image)
+
+    def test_a_batch_for_which_the_function_raised_is_given_by_the_next_call(self):
+        raising = []
+
+        def broken(images, labels, ids):
+            if raising:
+                raise raising.pop()
+            return images, ids.tolist()
+
+        whole = [ids for _, ids in self.loader(batch_size=2, transform=broken, with_ids=True)]
+        loader = self.loader(batch_size=2, transform=broken, with_ids=True)
+        passing, given = iter(loader), []
+        for at, batch in enumerate(whole):
+            before = loader.state_dict()
+            raising.append(KeyboardInterrupt() if at % 2 else ValueError('mine'))
+            with self.assertRaises((ValueError, KeyboardInterrupt)):
+                next(passing)
+            self.assertEqual(loader.state_dict(), before)
+            given.append(next(passing)[1])
+        self.assertEqual(given, whole)
+        self.assertEqual(list(passing), [])
+        raising.append(ValueError('mine'))
+        passing = iter(loader)
+        with self.assertRaises(ValueError):
+            next(passing)
+        other = self.loader(batch_size=2, transform=broken, with_ids=True)
+        other.load_state_dict(loader.state_dict())
+        following = [ids for _, ids in other]
+        self.assertEqual(len(following), len(whole))
+        self.assertEqual([ids for _, ids in passing], following)
+
+    def test_an_interrupt_while_the_collector_gives_a_batch_back_is_raised_by_the_next_call_and_leaks_nothing(self):
+        loader = self.loader(batch_size=2)
+        passing = iter(loader)
+        images, _ = next(passing)
+        release, interrupts = loader._loan._source.release, [KeyboardInterrupt()]
+
+        def interrupted(token):
+            if interrupts:
+                raise interrupts.pop()
+            return release(token)
+
+        loader._loan._source.release = interrupted
+        del images
+        gc.collect()
+        self.assertEqual(len(loader._loan), 1)
+        with self.assertRaises(KeyboardInterrupt):
+            next(passing)
+        self.assertEqual(len(loader._loan), 0)
+        self.assertEqual(sum(len(labels) for _, labels in passing), self.samples - 2)
+
+    def test_a_batch_that_outlives_its_loader_is_given_back(self):
+        loader = self.loader(batch_size=4)
+        images, _ = next(iter(loader))
+        source, given_back = loader._source, []
+        release = source.release
+        source.release = lambda token: (given_back.append(token), release(token))
+        del loader
+        gc.collect()
+        self.assertEqual(given_back, [])
+        del images
+        gc.collect()
+        self.assertEqual(len(given_back), 1)
 
     def test_numbers_of_other_libraries_are_numbers(self):
         import numpy

@@ -17,10 +17,11 @@ class Stateful:
         self.epoch = self.position = 0
 
     def order(self):
-        seed = self.epoch + (100 if self.mistake == 'epoch seed' and self.resumed_in == self.epoch else 0)
+        seed = self.epoch + self.shift + (100 if self.mistake == 'epoch seed' and self.resumed_in == self.epoch else 0)
         return torch.randperm(self.samples, generator=torch.Generator().manual_seed(seed)).tolist()
 
     resumed_in = None
+    shift = 0
 
     def __iter__(self):
         order = self.order()
@@ -43,6 +44,8 @@ class Stateful:
             self.position = self.batch
         if self.mistake == 'before the first batch' and not self.position and not self.epoch:
             self.position = self.batch
+        if self.mistake == 'next epoch' and not self.position and self.epoch:
+            self.shift = 1
         if self.mistake == 'skip one' and self.position:
             self.position += 1
         if self.mistake == 'repeat one' and self.position:
@@ -71,7 +74,7 @@ class Verdicts(unittest.TestCase):
             self.assertEqual(report, again)
 
     def test_mistakes_between_epochs_and_before_the_first_batch_are_found(self):
-        for mistake, what in (('between epochs', 'lost'), ('before the first batch', 'lost'), ('epoch again', 'repeated epoch')):
+        for mistake, what in (('between epochs', 'lost'), ('before the first batch', 'lost'), ('epoch again', 'repeated epoch'), ('next epoch', 'skipped epoch')):
             report = dsanalyze.verify_resume(lambda: Stateful(mistake), epochs=3, runs=20, identify=list)
             self.assertFalse(report, mistake)
             self.assertEqual(report.fault.what, what)
@@ -86,6 +89,35 @@ class Verdicts(unittest.TestCase):
 
             self.assertTrue(dsanalyze.verify_resume(Made, runs=3))
             self.assertFalse(dsanalyze.verify_resume(lambda: Made('skip one'), runs=3))
+
+    def test_batches_of_samples_of_own_sizes_are_told_apart_sample_by_sample(self):
+        def image(number):
+            return torch.full((5 + number % 7, 3), number, dtype=torch.uint8)
+
+        kinds = {'images in a list beside labels': lambda numbers: ([image(each) for each in numbers], torch.tensor(numbers) % 3),
+                 'a list of images': lambda numbers: [image(each) for each in numbers],
+                 'a list of dicts': lambda numbers: [{'boxes': image(each), 'label': each % 3} for each in numbers],
+                 'two lists': lambda numbers: [[image(each) for each in numbers], [{'boxes': image(each)} for each in numbers]]}
+        for what, made in kinds.items():
+            class Made(Stateful):
+                def __iter__(self):
+                    return map(made, super().__iter__())
+
+            with self.subTest(what):
+                self.assertEqual(len(set(dsanalyze._resume.digests(made(list(range(4)))))), 4)
+                report = dsanalyze.verify_resume(Made, runs=3)
+                self.assertTrue(report)
+                if what != 'a list of images':  # Of one image alone it is not known whether it is a sample, or a column of its rows.
+                    self.assertEqual(report.samples, 3 * 2 * 37)
+                self.assertFalse(dsanalyze.verify_resume(lambda: Made('skip one'), runs=3))
+        self.assertEqual(len(dsanalyze._resume.digests(([image(2)], torch.tensor([1])))), 1)  # of one sample, whose array has more rows
+
+    def test_samples_may_be_named_by_a_tensor(self):
+        class Tensors(Stateful):
+            def __iter__(self):
+                return map(torch.tensor, super().__iter__())
+
+        self.assertTrue(dsanalyze.verify_resume(Tensors, runs=3, identify=lambda batch: batch))
 
     def test_another_order_alone_is_no_fault_and_is_told(self):
         class Reordered(Stateful):

@@ -52,6 +52,11 @@ class Shared(unittest.TestCase):
                              timeout=120, check=False)
         return run, [json.loads(path.read_text()) for path in sorted(self.folder.glob('said?'))]
 
+    def test_what_the_group_decides_is_refused_by_name(self):
+        for name, value in (('shuffle', False), ('workers', 2), ('layout', 'nhwc'), ('index', '/nowhere')):
+            run, _ = self.shared({name: value})
+            self.assertIn(f'ValueError: {name}: found', run.stderr)
+
     def test_jobs_have_the_same_batches_epoch_after_epoch(self):
         for options, words in (({}, ()), ({'copy': False}, ()), ({'copy': False}, ('--held', '1')), ({'copy': False}, ('--held', '4'))):
             run, said = self.shared(options, *words)

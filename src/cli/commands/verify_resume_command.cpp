@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <set>
+
 #include "attach/resume_launch.hpp"
 #include "base/error.hpp"
 #include "base/text/units.hpp"
@@ -24,6 +26,9 @@ std::string summary(const ResumeResult& result) {
                                      : "Each sample came once an epoch, in another order than in a run that is not stopped.\n");
   if (result.fault) {
     const ResumeResult::Fault& fault = *result.fault;
+    if (std::set(result.workers.begin(), result.workers.end()).size() > 1)
+      text += fmt::format("It was resumed with {} workers in turn; --workers {} alone tries it with the script's own number.\n",
+                          fmt::join(result.workers, ", "), result.workers.front());
     text += fmt::format("First {}: {} of epoch {}, in run {} of seed {}, which was stopped after {} batches.\n", fault.what,
                         result.by == "indices" ? "sample " + fault.sample : "the sample with digest " + fault.sample, fault.epoch, fault.run,
                         result.settings.seed, fmt::join(fault.stops, ", "));

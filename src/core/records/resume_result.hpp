@@ -22,7 +22,7 @@ struct ResumeSettings {
 /// "dsanalyze.resume/1": whether the loader of a script, stopped and resumed at random, loses or repeats samples.
 struct ResumeResult {
   struct Fault {
-    std::string what;    ///< "lost", "repeated", "repeated epoch"
+    std::string what;    ///< "lost", "repeated", "repeated epoch", "skipped epoch"
     std::string sample;  ///< its number in the dataset, or a digest of its values
     std::uint64_t epoch = 0;
     std::uint64_t run = 0;      ///< with the seed, the same stops are drawn again

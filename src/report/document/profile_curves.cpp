@@ -5,6 +5,7 @@
 
 #include "core/records/rate_text.hpp"
 #include "profile_document.hpp"
+#include "profile_text.hpp"
 
 namespace dsanalyze::report {
 namespace {
@@ -106,6 +107,8 @@ Section curve_section(const CurveFactor& factor, ProfileViews views) {
     last = curve;
     ++count;
     const std::string whose = views.size() > 1 ? view.label + ": " : "";
+    if (const std::string assumed = assumptions_of_models(*view.profile); !assumed.empty())
+      section.blocks.emplace_back(Paragraph{whose + assumed, Paragraph::Tone::muted});
     if (views.size() == 1) {
       add_lines(factor, *curve, chart);
     } else {

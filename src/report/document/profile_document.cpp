@@ -141,6 +141,8 @@ Section live_section(ProfileViews views) {
         section.blocks.emplace_back(
             Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} servers, alone.", begin, view.profile->settings.world),
                       Paragraph::Tone::muted});
+      else if (!assumptions_of_models(*view.profile).empty())
+        section.blocks.emplace_back(Paragraph{begin + assumptions_of_models(*view.profile), Paragraph::Tone::muted});
       section.blocks.emplace_back(LivePlace{view.number, views.size() > 1 ? view.label : ""});
     } else if (!view.profile->command.empty() && view.profile->ingestion && view.profile->prep) {
       section.blocks.emplace_back(Paragraph{

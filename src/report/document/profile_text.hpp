@@ -20,6 +20,8 @@ std::string setup_text(const ProfileResult& result);
 std::string workers_text(const LoaderRecord& loader);
 /// Of a launched training: its loader, and where its script makes it.
 std::string loader_text(const LoaderRecord& loader);
+/// Of a launched training, what the page's curves and sliders assume, and what it reached as found; empty of other profiles.
+std::string assumptions_of_models(const ProfileResult& result);
 /// "batch 32", "batch 32-256 (120 on the average)"; empty where it is not known.
 std::string batch_text(const ProfileResult& result);
 /// Of a launched training: "GPU", or "training" where it takes the CPU.

@@ -1,0 +1,51 @@
+"""The batches of a loader that a script reads where they lie. Imports the standard library alone."""
+import os
+import weakref
+
+_loans = set()  # Of which a batch is out: they outlive their loaders.
+
+
+class Loan:
+    """The batches whose memory the script reads in place: each goes back to the loader when its last tensor is gone. Threads: any."""
+
+    def __init__(self, source):
+        self._source = source
+        self._process = os.getpid()
+        self._lent = {}  # By token, a reference to the buffer. Without a lock: the collector may give a batch back in the thread that would hold it.
+        self._interrupted = False
+
+    def __len__(self):
+        return len(self._lent)
+
+    def __contains__(self, token):
+        return token in self._lent
+
+    def lend(self, buffer, token):
+        _loans.add(self)
+        self._lent[token] = weakref.ref(buffer, self._ended)
+
+    def _ended(self, _):
+        """The collector's call, out of which no exception comes."""
+        try:
+            self._collect()
+        except KeyboardInterrupt:
+            self._interrupted = True
+
+    def _collect(self):
+        """Gives back what is not read any more. An interrupt may come anywhere in between: what was given back twice is refused the second time."""
+        if os.getpid() != self._process:
+            return
+        for token, buffer in list(self._lent.items()):
+            if buffer() is None:
+                self._source.release(token)
+                self._lent.pop(token, None)
+        if not self._lent:
+            _loans.discard(self)
+
+    def settle(self):
+        """To be called now and then: what an interrupt kept from being given back is, and an interrupt that the collector was told is raised."""
+        if self._lent:
+            self._collect()
+        if self._interrupted:
+            self._interrupted = False
+            raise KeyboardInterrupt
