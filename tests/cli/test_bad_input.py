@@ -60,14 +60,15 @@ class BadInput(ProgramTest):
         result = self.json_of("profile", data, "--runs", "prep,full", "--batch-size", "16", "--time-budget", "4s", "--error-budget", "20%")
         failed = [finding["message"] for finding in result["findings"] if finding["code"] == "samples-failed"]
         self.assertTrue(failed)
-        for file in bad:
-            self.assertTrue(any(file.name in message for message in failed), failed)
+        truncated, empty, text = (any(file.name in message for message in failed) for file in bad)
+        self.assertTrue(empty and (truncated or text), failed)  # The first of each cause is named.
         self.assertGreater(sum(run["samples_failed"] for run in result["runs"]), 0)
 
     def test_more_damage_than_the_error_budget_or_any_with_on_error_fail_ends_the_run(self):
         data, bad = self.damaged()
         self.json_of("profile", data, "--runs", "full", "--batch-size", "16", "--time-budget", "4s")  # A few samples that fail again and again are tolerated.
-        for file in sorted(data.rglob("*.jpg"))[3:12]:
+        bad = sorted(data.rglob("*.jpg"))[:12]
+        for file in bad[3:]:
             file.write_bytes(b"")
         self.refuses(1, "profile", data, "--runs", "full", "--batch-size", "16", "--time-budget", "4s", says=["error budget", "dataset verify"])
         text = self.refuses(1, "profile", data, "--runs", "full", "--batch-size", "16", "--time-budget", "4s", "--on-error", "fail", says=["--on-error skip"])
