@@ -112,10 +112,16 @@ class Loader:
         if self._shared:
             if partition is not None:
                 raise ValueError('partition: jobs with shared prep are on one server; share=False loads alone')
-            for name, value, usual in (('layout', layout, 'nchw'), ('cache_size', cache_size, None), ('workers', workers, None), ('shuffle', shuffle, True), ('rank', rank, None),
-                                       ('world_size', world_size, None), ('on_error', on_error, 'skip'), ('index', index, None)):
-                if value != usual and not (name == 'layout' and value == 'nhwc'):
-                    raise ValueError(f'{name}: found {value!r}, and the group that `dsanalyze share` started has its own; share=False loads alone')
+            one_of('layout', layout, ('nchw', 'nhwc'))
+            if not shuffle:
+                raise ValueError('shuffle: found False, and the group that `dsanalyze share` started has an order of its own; share=False loads alone')
+            if world_size is not None and world_size != 1:
+                raise ValueError(f'world_size: found {world_size!r}, and jobs with shared prep are each of one rank; share=False loads alone')
+            # The same script runs alone and in a group: what it says of resources and faults is the group's there.
+            ignored = [name for name, value, usual in (('cache_size', cache_size, None), ('workers', workers, None), ('index', index, None), ('on_error', on_error, 'skip'))
+                       if value != usual]
+            if ignored:
+                log.info('of the group that `dsanalyze share` started, and not as given: %s', ', '.join(ignored))
             self._source = Shared(batch_size, address)
         else:
             ranks = ranks_options(partition, rendezvous, listen, key_file, peer_timeout, epoch_timeout)
@@ -153,6 +159,7 @@ class Loader:
         self._waiting = sized(_library.Batch)  # What was taken, if its token is not 0, and not given yet: an interrupt may come in between.
         self._pass = None
         self._again = False  # The batch at _at was taken, and transform raised.
+        self._seeks_alone = not self._shared and partition is None  # Other jobs or ranks go on elsewhere together.
         #: The names of the classes, in the order of their numbers; empty where the dataset has none.
         self.classes = report.get('classes') or (_classes_of(dataset) if self._shared else [])
         for finding in report.get('findings', []):
@@ -267,19 +274,17 @@ class Loader:
                     break
                 self._release_waiting()
         elif start != self._at or self._again:
-            self._again = False
             self._release_waiting()
             self._source.seek(self._source.state(start))
-            self._at = start
+            self._at, self._again = start, False
         self._start = start
         self._pass = passing = _Pass(self)
         return passing
 
-    def _release_waiting(self, at=None):
-        """`at`: where the source is then; nothing: behind what waited."""
+    def _release_waiting(self):
         waiting, self._waiting = self._waiting, sized(_library.Batch)
         if waiting.token:
-            self._at = at or _behind(waiting)
+            self._at = _behind(waiting)
             self._source.release(waiting.token)
 
     def _fetch(self):
@@ -301,9 +306,8 @@ class Loader:
         self._require_usable()
         self._loan.settle()
         if self._again:
-            self._again = False
-            self._release_waiting(self._at)
             self._source.seek(self._source.state(self._at))
+            self._again = False
         while True:
             self._require_usable()
             if passing is not self._pass:
@@ -353,7 +357,7 @@ class Loader:
         try:
             return self._transform(*made)
         except BaseException as error:
-            if not self._shared and passing is self._pass:  # It was not given: the next call makes it again.
+            if self._seeks_alone and passing is self._pass:  # It was not given: the next call makes it again.
                 self._at, self._start = before
                 passing.ended = False
                 self._again = True

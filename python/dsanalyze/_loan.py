@@ -1,5 +1,6 @@
 """The batches of a loader that a script reads where they lie. Imports the standard library alone."""
 import os
+import sys
 import weakref
 
 _loans = set()  # Of which a batch is out: they outlive their loaders.
@@ -24,8 +25,10 @@ class Loan:
         _loans.add(self)
         self._lent[token] = weakref.ref(buffer, self._ended)
 
-    def _ended(self, _):
+    def _ended(self, _, at_the_end=sys.is_finalizing):
         """The collector's call, out of which no exception comes."""
+        if at_the_end():
+            return
         try:
             self._collect()
         except KeyboardInterrupt:

@@ -63,6 +63,19 @@ class Failures(Case):
         self.assertEqual(len(following), len(whole))
         self.assertEqual([ids for _, ids in passing], following)
 
+    def test_a_rank_of_a_partition_goes_on_with_the_others_when_its_function_raises(self):
+        def broken(images, labels, ids):
+            given.append(ids.tolist())
+            if len(given) == 1:
+                raise ValueError('mine')
+
+        given = []
+        passing = iter(self.loader(batch_size=2, transform=broken, with_ids=True, partition='partitioned', cache_size='100%'))
+        with self.assertRaises(ValueError):
+            next(passing)
+        list(passing)
+        self.assertEqual(sorted(sum(given, [])), list(range(self.samples)))
+
     def test_an_interrupt_while_the_collector_gives_a_batch_back_is_raised_by_the_next_call_and_leaks_nothing(self):
         loader = self.loader(batch_size=2)
         passing = iter(loader)

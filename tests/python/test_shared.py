@@ -53,9 +53,14 @@ class Shared(unittest.TestCase):
         return run, [json.loads(path.read_text()) for path in sorted(self.folder.glob('said?'))]
 
     def test_what_the_group_decides_is_refused_by_name(self):
-        for name, value in (('shuffle', False), ('workers', 2), ('layout', 'nhwc'), ('index', '/nowhere')):
+        for name, value in (('shuffle', False), ('world_size', 2), ('layout', 'nhwc')):
             run, _ = self.shared({name: value})
             self.assertIn(f'ValueError: {name}: found', run.stderr)
+
+    def test_a_script_that_says_what_it_needs_alone_runs_in_a_group(self):
+        run, said = self.shared({'cache_size': '35%', 'workers': 2, 'on_error': 'fail', 'index': '/nowhere'})
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(len(said), 2)
 
     def test_jobs_have_the_same_batches_epoch_after_epoch(self):
         for options, words in (({}, ()), ({'copy': False}, ()), ({'copy': False}, ('--held', '1')), ({'copy': False}, ('--held', '4'))):
