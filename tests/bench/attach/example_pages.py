@@ -1,6 +1,6 @@
 """Makes the example pages of docs/examples from trainings that are measured here, one for each kind of answer.
 
-usage: example_pages.py PROGRAM --photos FOLDER --output FOLDER [--python PYTHON] [--time-budget S] [--only NAME]      (rank needs a PyTorch newer than 1.13)
+usage: example_pages.py PROGRAM --photos FOLDER --output FOLDER [--python PYTHON] [--time-budget S] [--only NAME] [--undisturbed]      (rank needs a PyTorch newer than 1.13)
 
 prep          one worker prepares photographs for a network of one layer
 accelerator   ShuffleNet trains on the processor and its worker keeps up
@@ -85,6 +85,7 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, required=True)
     parser.add_argument("--python", type=pathlib.Path, default="/usr/bin/python3")
     parser.add_argument("--time-budget", type=float, default=90)
+    parser.add_argument("--undisturbed", action="store_true", help="rank: without the other program, which shows what the delay costs")
     parser.add_argument("--only", choices=sorted(WORDS))
     arguments = parser.parse_args()
     photos, output, program = arguments.photos.resolve(), arguments.output.resolve(), arguments.program.resolve()
@@ -102,7 +103,7 @@ def main():
                 for file in files:
                     file.read_bytes()
             ranks = ["python3", "-m", "torch.distributed.run", "--nproc_per_node", "2"] if name == "rank" else ["python3"]
-            with throttled(photos) if name == "storage" else busy_core() if name == "rank" else contextlib.nullcontext():
+            with throttled(photos) if name == "storage" else busy_core() if name == "rank" and not arguments.undisturbed else contextlib.nullcontext():
                 subprocess.run([program, "profile", "--time-budget", f"{arguments.time_budget:g}s", "-o", f"{name}.json", "--html", f"{name}.html", "--", *ranks, "train.py", "photos",
                                 *words], cwd=folder, check=True, env=environment)
             for made in (f"{name}.json", f"{name}.html"):
