@@ -103,7 +103,7 @@ void GpuPrep::Worker::settle() noexcept {
     m_done->set(*m_stream);
     require_reached(*m_done, longest_group, m_prep.m_timing, "work that was given up");
   } catch (const std::exception&) {
-    return;  // a GPU that is lost reads nothing any more
+    return;  // it is lost, or hangs
   }
 }
 

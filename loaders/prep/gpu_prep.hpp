@@ -65,7 +65,7 @@ class GpuPrep {
    public:
     explicit Worker(GpuPrep& prep);
     /// Returns when all are there. `statuses` as of Prep::prepare(), one for each task. At most `group` tasks. When it throws, the GPU reads none of
-    /// their bytes any more.
+    /// their bytes any more, unless it has not answered for half a minute.
     void prepare(std::span<const Task> tasks, std::span<Status> statuses);
 
    private:

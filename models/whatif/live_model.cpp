@@ -150,9 +150,8 @@ LiveModel live_model(RateModel model, std::string command) {
 std::string to_json(const LiveModel& live) {
   const RateModel& model = live.model;
   // What the GPU prepares is not copied. The page's answers keep the split as it was measured.
-  std::optional<double> transfer = model.transfer;
-  if (model.gpu_share >= 1) transfer.reset();
-  if (transfer) *transfer /= 1 - model.gpu_share;
+  std::optional<double> transfer;
+  if (model.transfer && model.gpu_share < 1) transfer = transfer_supply(*model.transfer, model.gpu_share);
   Json object = {
       {"command", live.command},
       {"G", or_null(model.rates.ingestion)},

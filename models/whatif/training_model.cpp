@@ -298,7 +298,7 @@ TrainingModel training_model(const ProfileResult& profile) {
     model.training_cpu = *synthetic->cores_used / model.ingestion;
   model.shares_cores = profile.host.accelerator_shares_cores;
   model.crowded = others_leave_no_core(*full, model.cores);
-  model.disturbed = profile.finds("prep-beside-others");
+  model.disturbed = profile.finds(beside_others_code);
   model.main_threads = profile.hot_main_threads.value_or(1);
   model.waits_for_storage = (profile.bottleneck && profile.bottleneck->detail == "storage") ||
                             (profile.stalls && profile.stalls->fetch.fraction > least_loss && profile.stalls->fetch.ci95_fraction.low > 0);

@@ -173,10 +173,10 @@ Evaluation evaluate(const RateModel& model, const Setup& setup) {
   const double run_error_of_ingestion = model.any_batch_size ? 0 : model.run_error;
   if (stages.ingestion) result.ingestion = with_error(*stages.ingestion, std::hypot(model.ingestion_error, run_error_of_ingestion));
   // A batch is copied while the one before is trained on, so the slower of the two counts. What the GPU has prepared is there already.
-  const double copied = 1 - setup.gpu_share;
-  if (const double all = setup.jobs > 1 ? setup.jobs : setup.servers;
-      stages.ingestion && setup.transfer && *setup.transfer * all < *stages.ingestion * copied) {
-    stages.ingestion = *setup.transfer * all / copied;
+  const double all = setup.jobs > 1 ? setup.jobs : setup.servers;
+  if (const double supply = setup.transfer ? transfer_supply(*setup.transfer * all, setup.gpu_share) : 0;
+      stages.ingestion && setup.transfer && supply < *stages.ingestion) {
+    stages.ingestion = supply;
     result.ingestion = with_error(*stages.ingestion, std::hypot(model.transfer_error, model.run_error));
     result.by_transfer = true;
   }

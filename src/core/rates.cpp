@@ -25,12 +25,14 @@ double seconds_per_sample(double x, double cache_rate, double storage_rate) { re
 
 double share_of_batch(double share, std::uint32_t samples) { return samples == 0 ? 0 : std::round(samples * share) / samples; }
 
+double transfer_supply(double transfer, double gpu_share) {
+  return gpu_share < 1 ? transfer / (1 - gpu_share) : std::numeric_limits<double>::infinity();
+}
+
 double PrepServers::cpu_beside_gpu() const { return cpu * std::max(1 - gpu * gpu_core_seconds / cores, 0.0); }
 
 double PrepServers::best_share(double transfer) const {
-  const auto delivered = [&](double share) {
-    return std::min(with_share(share), share < 1 ? transfer / (1 - share) : std::numeric_limits<double>::infinity());
-  };
+  const auto delivered = [&](double share) { return std::min(with_share(share), transfer_supply(transfer, share)); };
   // Each of the three only rises or only falls with the share: the best is an end, or where two of them meet.
   std::vector<double> shares{0, 1};
   if (together() > 0) shares.push_back(gpu / together());

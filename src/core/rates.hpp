@@ -52,6 +52,10 @@ BottleneckRule bottleneck(double fetch, double prep, std::optional<double> inges
 /// Of a batch of so many samples, the fraction nearest to `share` that is of whole samples.
 double share_of_batch(double share, std::uint32_t samples);
 
+/// How fast samples reach the GPU where whole batches are copied at `transfer` samples/s, and it prepares `gpu_share` of each itself; infinite where
+/// that is all.
+double transfer_supply(double transfer, double gpu_share);
+
 /// Prep by two servers at once, the CPU's cores and a GPU, in samples/s of each alone. The GPU's samples take cores, too.
 struct PrepServers {
   double cpu = 0;               ///< all cores, nothing on the GPU

@@ -99,6 +99,9 @@ struct WaitsRecord {
   std::vector<RankWaitsRecord> by_rank;           ///< where there are several
 };
 
+/// The finding that other programs had the cores while P was measured, and not while the training ran as found, or the other way round.
+constexpr const char* beside_others_code = "prep-beside-others";
+
 /// What a rank takes longer for than the others do on the average.
 enum class RankDelay { data, compute, outside };
 /// That of `rank`, which is one of several. Threads: any.

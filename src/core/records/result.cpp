@@ -134,10 +134,10 @@ bool others_leave_no_core(const RunRecord& run, double cores) {
 }
 
 std::optional<RateRecord> ProfileResult::transfer_supply() const {
-  const double copied = 1 - settings.gpu_share;
-  if (!transfer || copied <= 0) return std::nullopt;
+  if (!transfer || settings.gpu_share >= 1) return std::nullopt;
   RateRecord supply = *transfer;
-  for (double* value : {&supply.samples_per_s, &supply.ci95_samples_per_s.low, &supply.ci95_samples_per_s.high}) *value /= copied;
+  for (double* value : {&supply.samples_per_s, &supply.ci95_samples_per_s.low, &supply.ci95_samples_per_s.high})
+    *value = dsanalyze::transfer_supply(*value, settings.gpu_share);
   return supply;
 }
 
