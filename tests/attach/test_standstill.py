@@ -88,6 +88,15 @@ def deeper(calls):
 
 
 def lose_connection(self):
+    if kind == 'parting':  # A busy machine closes a worker's sentinel first, ends it later, and only then sends the signal.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        process, poll, parted = self._workers[0]._popen, self._workers[0]._popen.poll, []
+        def late(*_):
+            import multiprocessing.connection
+            if multiprocessing.connection.wait([process.sentinel], 0):
+                parted.append(time.monotonic())
+            return poll() if parted and time.monotonic() - parted[0] > 0.3 else None
+        process.poll = late
     threading.Timer(0.2, os.kill, (self._workers[0].pid, signal.SIGKILL)).start()
     raise ConnectionResetError('Connection reset by peer')
 
@@ -128,7 +137,7 @@ def train():
         lock.acquire()
     iterator = iter(loader)
     for number, x in enumerate(iterator):  # here: waits
-        if kind == 'lost' and number == 20:
+        if kind in ('lost', 'parting') and number == 20:
             lose_connection(iterator)
         if kind == 'forked' and number == 0:
             lock.release()  # In the workers, which were forked meanwhile, it is taken for ever.
@@ -381,7 +390,7 @@ class Standstill(unittest.TestCase):
 
     def test_a_worker_that_died_is_named(self):
         # PyTorch hears of it by a signal, or finds first that the worker's connection is gone, and hears the signal after that.
-        for kind in ('dead', 'lost'):
+        for kind in ('dead', 'lost', 'parting'):
             _, _, error = self.explained(kind)
             self.assertRegex(error, r'error: the command ended with exit status 1 \(.*worker (\(pid [0-9]+\)|[0-9]+) (is|was) killed by signal')
 

@@ -1,6 +1,7 @@
 """What the hook reports about the process, the device, and the place where a script makes its loader."""
 import os
 import sys
+from time import monotonic_ns as now
 
 from . import framework
 from .shared_memory import error_text
@@ -128,14 +129,14 @@ def last_error():
         return None
     text = error_text(sys.last_value)
     trace, place, killed = sys.last_traceback, None, {}
-    patience = 0.5 if isinstance(sys.last_value, (ConnectionError, EOFError)) else 0
+    until = now() + 2_000_000_000 if isinstance(sys.last_value, (ConnectionError, EOFError)) else 0
     inside = (*framework.current.folders, _own_folder)
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
         if not name.startswith(inside) and '/site-packages/' not in name and '/dist-packages/' not in name:
             place = name, trace.tb_lineno
         try:
-            killed.update(framework.current.killed_workers(trace.tb_frame.f_locals.get('self'), patience))
+            killed.update(framework.current.killed_workers(trace.tb_frame.f_locals.get('self'), until))
         except Exception as heard:  # PyTorch's handler of signals raises, now that it hears of the worker.
             text += '; ' + error_text(heard)
         trace = trace.tb_next

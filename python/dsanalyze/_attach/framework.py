@@ -64,8 +64,8 @@ class Framework:
         """Whether a loss, as the library's backward pass was given it, is a finite number."""
         return True
 
-    def killed_workers(self, iterator, patience):
-        """Of an iterator that has processes for workers: the signals that have ended any of them, by PID, after `patience` seconds at most."""
+    def killed_workers(self, iterator, until):
+        """Of an iterator that has processes for workers: the signals that have ended any of them, by PID. It waits for that up to `until`, in ns."""
         return {}
 
 

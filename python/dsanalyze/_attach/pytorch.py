@@ -3,7 +3,7 @@ import functools
 import multiprocessing.process
 import os
 import signal
-from time import monotonic_ns as now
+from time import monotonic_ns as now, sleep
 
 import torch
 from torch.utils.data import dataloader as loaders
@@ -80,16 +80,17 @@ class PyTorch(framework.Framework):
     def is_finite(self, loss):
         return bool(torch.isfinite(loss))
 
-    def killed_workers(self, iterator, patience):
+    def killed_workers(self, iterator, until):
         """Nothing for objects other than a DataLoader's iterator, whose own code is not called."""
         if not issubclass(type(iterator), loaders._MultiProcessingDataLoaderIter):
             return {}
         try:
             workers = getattr(iterator, '_workers', ())
-            if patience and not any(worker.exitcode for worker in workers):  # Its connections are closed before it counts as ended.
-                multiprocessing.connection.wait([worker.sentinel for worker in workers], patience)
-            ended = [worker for worker in getattr(iterator, '_workers', ()) if (worker.exitcode or 0) < 0]
-            return {worker.pid: '{} ({})'.format(-worker.exitcode, signal.strsignal(-worker.exitcode)) for worker in ended}
+            codes = {worker.pid: worker.exitcode for worker in workers}
+            while None in codes.values() and not any(codes.values()) and now() < until:
+                sleep(0.005)  # The sentinel and the connections of a process are closed before it counts as ended.
+                codes = {worker.pid: worker.exitcode for worker in workers}
+            return {pid: '{} ({})'.format(-code, signal.strsignal(-code)) for pid, code in codes.items() if (code or 0) < 0}
         except ValueError:  # closed
             return {}
 
