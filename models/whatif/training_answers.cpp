@@ -85,7 +85,7 @@ WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change)
   const double from_memory = rates.miss_fraction > 0 ? rates_of(model, in_memory).samples_per_s : rates.samples_per_s;
   answer.stalls.fetch = std::clamp(1 - rates.samples_per_s / from_memory, 0.0, 1 - answer.stalls.compute);
   answer.stalls.prep = 1 - answer.stalls.compute - answer.stalls.fetch;
-  answer.speedup = rates.samples_per_s / model.found;
+  answer.speedup = rates.samples_per_s / rates_of(model, {}).samples_per_s;
   return answer;
 }
 
@@ -329,12 +329,15 @@ std::optional<FixRecord> fix_of(const TrainingModel& model) {
   TrainingRates rates = rates_of(model, {.workers = workers});
   const int last = std::min(workers + more, most);
   while (rates.ci95.low <= model.ci95_found.high && workers < last) rates = rates_of(model, {.workers = ++workers});
-  if (workers == model.workers || rates.samples_per_s < least_gain * model.found || rates.ci95.low <= model.ci95_found.high) return std::nullopt;
+  if (workers == model.workers || rates.ci95.low <= model.ci95_found.high) return std::nullopt;
+  // What other programs cost the training as found is nothing that workers gain.
+  const double unchanged = rates_of(model, {}).samples_per_s;
+  if (rates.samples_per_s < least_gain * std::max(unchanged, model.found)) return std::nullopt;
   FixRecord fix;
   fix.workers = workers;
   fix.samples_per_s = rates.samples_per_s;
   fix.ci95_samples_per_s = rates.ci95;
-  fix.speedup = rates.samples_per_s / model.found;
+  fix.speedup = rates.samples_per_s / unchanged;
   fix.next = bottleneck_words(rates, model.shares_cores);
   fix.too_close = rates.too_close;
   if (rates.too_close && rates.detail != "storage") fix.next = fmt::format("prep or {}", model.shares_cores ? "compute" : "GPU");

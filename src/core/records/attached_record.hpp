@@ -230,7 +230,7 @@ struct FixRecord {
   int workers = 0;
   double samples_per_s = 0;
   Interval ci95_samples_per_s;
-  double speedup = 1;      ///< over the training as found
+  double speedup = 1;      ///< over the training unchanged, as the same model predicts it
   std::string next;        ///< the bottleneck then, words
   bool too_close = false;  ///< the intervals overlap: which is next is inconclusive
   std::string check;       ///< the command that runs it

@@ -59,7 +59,7 @@ struct WhatIfAnswer {
   bool too_close = false;    ///< the lowest rate's interval overlaps that of another
   double extrapolation = 1;  ///< by which factor some resource of it goes beyond what was measured
   StallShares stalls;        ///< meaningful when G is known
-  double speedup = 1;        ///< against as measured
+  double speedup = 1;        ///< over the unchanged configuration, by the same model
   /// Of several jobs: rates above are their totals, an epoch is each one's own.
   struct Jobs {
     double samples_per_s_each = 0;
