@@ -90,12 +90,12 @@ def deeper(calls):
 def lose_connection(self):
     if kind == 'parting':  # A busy machine closes a worker's sentinel first, ends it later, and only then sends the signal.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        process, poll, parted = self._workers[0]._popen, self._workers[0]._popen.poll, []
+        process, poll, gone = self._workers[0]._popen, self._workers[0]._popen.poll, []
         def late(*_):
             import multiprocessing.connection
             if multiprocessing.connection.wait([process.sentinel], 0):
-                parted.append(time.monotonic())
-            return poll() if parted and time.monotonic() - parted[0] > 0.3 else None
+                gone.append(time.monotonic())
+            return poll() if gone and time.monotonic() - gone[0] > 0.3 else None
         process.poll = late
     threading.Timer(0.2, os.kill, (self._workers[0].pid, signal.SIGKILL)).start()
     raise ConnectionResetError('Connection reset by peer')

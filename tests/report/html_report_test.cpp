@@ -92,8 +92,8 @@ TEST_CASE("a page of many jobs with many epochs shows a part of them and says so
   ReportInput input = full_input("full.json");
   auto& profile = std::get<ProfileResult>(input.record);
   profile.jobs.resize(64, profile.jobs[1]);
-  for (JobRecord& job : profile.jobs) job.epochs.resize(1000, profile.jobs[1].epochs[0]);
-  CHECK(says(page_of(input), "256 of 64,000 (the JSON record has them all)"));
+  for (JobRecord& job : profile.jobs) job.epochs.resize(100, profile.jobs[1].epochs[0]);
+  CHECK(says(page_of(input), "256 of 6,400 (the JSON record has them all)"));
 }
 
 TEST_CASE("every column of a table has a heading") {
@@ -135,13 +135,13 @@ TEST_CASE("a record with nearly nothing, or a hundred findings and texts of mega
   auto& profile = std::get<ProfileResult>(input.record);
   for (int at = 0; at < 100; ++at) profile.findings.push_back({"code", Finding::Severity::warning, "finding number " + std::to_string(at)});
   profile.host.cpu_model = std::string(10'000'000, 'x');  // NOLINT(bugprone-string-constructor)
-  profile.runs[1].timeline.assign(100'000, {0.1, 0.9, 1 << 20, 1e6, 0.35});
-  profile.runs[1].epochs.assign(50'000, profile.runs[1].epochs.front());
+  profile.runs[1].timeline.assign(10'000, {0.1, 0.9, 1 << 20, 1e6, 0.35});
+  profile.runs[1].epochs.assign(5'000, profile.runs[1].epochs.front());
   const std::string page = page_of(input);
   CHECK(page.size() < 400'000);
   CHECK(says(page, "finding number 99"));
   CHECK(says(page, "9.54 MiB in all"));
-  CHECK(says(page, "500 of 100,000 readings are shown"));
+  CHECK(says(page, "500 of 10,000 readings are shown"));
 }
 
 TEST_CASE("four hundred long findings make no page of megabytes, and what is left out is said") {
@@ -165,10 +165,10 @@ TEST_CASE("thousands of pieces of advice make no page of megabytes, the first on
   ReportInput input = full_input("advised");
   auto& profile = std::get<ProfileResult>(input.record);
   profile.advice.clear();
-  for (int at = 0; at < 5000; ++at)
+  for (int at = 0; at < 1500; ++at)
     profile.advice.push_back({"code", "advice " + std::to_string(at) + std::string(300, '<'), {}, {{"PyTorch", "step " + std::string(3000, '<')}}});
   const std::string page = html_report(std::array{input}, heavy);
   CHECK(page.size() <= 600'000);
   CHECK(says(page, "<li>advice 0&lt;"));
-  CHECK(all_of(page, "(and 4,9[0-9]+ more; the JSON record has them all)").size() == 1);
+  CHECK(all_of(page, "(and 1,4[0-9]+ more; the JSON record has them all)").size() == 1);
 }
