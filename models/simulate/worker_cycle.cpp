@@ -100,10 +100,27 @@ class WorkersAtWork {
     else
       prepare(worker);
   }
+  [[nodiscard]] double of_slice() const { return m_cycle.admitted * admission_slice_seconds; }
+  /// Begins a slice where the last one is over.
+  void enter_slice() {
+    constexpr double rounding = 1e-9;
+    if (m_now < m_slice_end - rounding) return;
+    const double slices = 1 + std::floor((m_now - m_slice_end + rounding) / admission_slice_seconds);
+    // While reads go on, what one slice leaves is good for the next one; after a pause of a slice it is lost.
+    m_left_of_slice = std::min((slices < 2 ? 2 : 1) * of_slice(), m_left_of_slice + slices * of_slice());
+    m_slice_end = m_now + admission_slice_seconds;
+  }
+  /// How long until the limit lets the next read in. A read that is larger than what is left of a slice takes from the next ones.
+  double until_admission() {
+    enter_slice();
+    if (m_left_of_slice > 0) return 0;
+    return m_slice_end + std::floor(-m_left_of_slice / of_slice()) * admission_slice_seconds - m_now;
+  }
   void admit() {
+    enter_slice();
     const Read read = m_at_the_limit.front();
     m_at_the_limit.pop();
-    m_next_admission = std::max(m_next_admission, m_now) + read.need / m_cycle.admitted;
+    m_left_of_slice -= read.need;
     m_storage.come(read.worker, read.need);
   }
   void prepare(int worker) {
@@ -121,7 +138,7 @@ class WorkersAtWork {
     const double storage = m_storage.until_next(of_storage);
     const double cores = m_cores.until_next(of_cores);
     const double elsewhere = m_elsewhere.until_next(1);
-    const double admission = m_at_the_limit.empty() ? no_event : std::max(m_next_admission - m_now, 0.0);
+    const double admission = m_at_the_limit.empty() ? no_event : until_admission();
     const double next = std::min({storage, cores, elsewhere, admission});
     m_now += next;
     m_storage.pass(next, of_storage);
@@ -150,7 +167,8 @@ class WorkersAtWork {
   std::vector<double> m_supply;  ///< by readers
   Station m_storage, m_cores, m_elsewhere;
   std::queue<Read> m_at_the_limit;  ///< reads that the storage's limit has not let in yet
-  double m_next_admission = 0;
+  double m_slice_end = 0;
+  double m_left_of_slice = 0;  ///< samples
   double m_now = 0;
   std::uint64_t m_done = 0;
 };

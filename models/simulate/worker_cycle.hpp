@@ -11,6 +11,9 @@ struct SupplyPoint {
   double samples_per_s = 0;
 };
 
+/// Linux counts what a cgroup reads in slices of so long (block/blk-throttle.c).
+inline constexpr double admission_slice_seconds = 0.1;
+
 /// A loader whose workers fetch a sample and then prepare it, one sample after another, as those of PyTorch's DataLoader do.
 struct WorkerCycle {
   int workers = 1;                     ///< of all ranks
@@ -19,8 +22,8 @@ struct WorkerCycle {
   double other_seconds = 0;            ///< of a sample: waiting for something that is neither a core nor storage
   double miss_fraction = 0;            ///< of the samples, those that come from storage
   std::vector<SupplyPoint> storage{};  ///< readers rising; between two points straight over the logarithm of readers, beyond them as at the last
-  /// Samples a second that storage admits at most, of all readers together: one begins no sooner than the one before it has had its time at this
-  /// rate. What is not read meanwhile is lost, as in a cgroup's limit.
+  /// Samples a second that storage admits at most, of all readers together, as Linux limits a cgroup: what this rate gives in a slice may be read as
+  /// soon as it is asked for. What is left of it is good for the next slice, and then lost.
   double admitted = std::numeric_limits<double>::infinity();
 };
 
