@@ -98,6 +98,13 @@ class GpuTest(unittest.TestCase):
         self.assertEqual(run.returncode, 1, run.stderr)
         self.assertIn("the GPU was lost", run.stderr)
 
+    def test_a_budget_that_is_too_short_gives_no_verdict(self):
+        # A batch alone takes a second to copy.
+        run = self.run_program("profile", self.dataset, "--accelerator", "cuda:4000", "--batch-size", 160, "--time-budget", 1, "-o", self.place / "short.json", driver="bus=100e6")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("no verdict", run.stdout)
+        self.assertEqual(self.run_program("report", self.place / "short.json").returncode, 0)
+
     def test_prep_is_split_between_gpu_and_cores(self):
         record, text = self.profiled("--accelerator", "cuda:4000", "--prep", "split:0.25", seconds=16)
         self.assertEqual((record["settings"]["prep_place"], record["settings"]["gpu_share"]), ("split", 0.25))

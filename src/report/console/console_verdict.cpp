@@ -46,9 +46,9 @@ std::string compared_rates(const ProfileResult& result, const std::string& resou
   std::vector<std::string> parts;
   if (result.fetch && resource != "cpu") parts.push_back("fetch can supply " + rate(*result.fetch, 'F'));
   if (result.storage && resource == "io") parts.push_back("storage can supply " + rate(*result.storage, 'S'));
-  if (result.network && resource == "io" && result.bottleneck->detail == "network")
+  if (result.network && resource == "io" && result.bottleneck && result.bottleneck->detail == "network")
     parts.push_back("others' caches can supply " + rate(*result.network, 'N'));
-  if (result.transfer && result.bottleneck->detail == "transfer") {
+  if (result.transfer && result.bottleneck && result.bottleneck->detail == "transfer") {
     parts.push_back("transfers can supply " + rate(*result.transfer, 'H'));
     if (result.settings.gpu_share > 0) parts.back() += fmt::format(", with {} of each batch to copy", format_share(1 - result.settings.gpu_share));
   }
