@@ -43,7 +43,7 @@ class GpuTest(unittest.TestCase):
         return run.stderr
 
     def test_batches_go_to_the_gpu_and_h_is_measured(self):
-        record, text = self.profiled("--accelerator", "cuda:500")
+        record, text = self.profiled("--accelerator", "cuda:500", seconds=16)
         self.assertIn("Fake GPU 0", record["host"]["accelerator"]["description"])
         self.assertIn("[H]", text)
         # The fake's bus does what it is told, and so do its steps: what is measured can be off by what the machine does beside.
