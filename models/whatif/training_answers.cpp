@@ -85,7 +85,6 @@ WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change)
   const double from_memory = rates.miss_fraction > 0 ? rates_of(model, in_memory).samples_per_s : rates.samples_per_s;
   answer.stalls.fetch = std::clamp(1 - rates.samples_per_s / from_memory, 0.0, 1 - answer.stalls.compute);
   answer.stalls.prep = 1 - answer.stalls.compute - answer.stalls.fetch;
-  answer.speedup = rates.samples_per_s / rates_of(model, {}).samples_per_s;
   return answer;
 }
 
@@ -275,6 +274,7 @@ void find_problems(const TrainingModel& model, WhatIfResult& result) {
                                "low ends of such intervals are "
                                "for training and prep that take turns."});
   const WhatIfAnswer& base = result.answers.front();
+  for (WhatIfAnswer& each : result.answers) each.speedup = each.samples_per_s / base.samples_per_s;
   const bool as_found = std::ranges::count(result.findings, "as-found-not-steady", &Finding::code) == 0;
   if (as_found && !base.ci95_samples_per_s.overlaps(model.ci95_found))
     result.findings.push_back(

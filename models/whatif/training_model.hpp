@@ -127,9 +127,9 @@ double delivery_seconds(const TrainingModel& model, int workers, double cores, d
 /// CPU time of the workers.
 TrainingModel with_less_cpu(const TrainingModel& model, double fraction);
 
-/// Answers as answer() gives them of a RateModel: first the training unchanged, then each change, the best first; speedups are over the
-/// former, so that what disturbed the training as found is no gain. Of `question`, workers, cores, accelerator_speeds, cache_sizes, storage, orders, find (workers, cores, cache, storage) and combine count.
-/// Throws UsageError for the rest, with the reason.
+/// Answers as answer() gives them of a RateModel: first the training unchanged, then each change, the best first; speedups are over the former, so
+/// that what disturbed the training as found is no gain. Of `question`, workers, cores, accelerator_speeds, cache_sizes, storage, orders, find
+/// (workers, cores, cache, storage) and combine count. Throws UsageError for the rest, with the reason.
 WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question);
 
 /// The training in the long run, where the part of its data that comes from storage is then another one than while it was measured; else nothing.

@@ -14,7 +14,8 @@ using namespace dsanalyze::test;
 
 namespace {
 
-/// A part of a profile that a run which came to nothing leaves out.
+/// A part of a profile that a run which came to nothing leaves out. That one is read all the same shows in builds with sanitizers, whose library
+/// checks it.
 struct Part {
   std::string name;
   std::function<void(ProfileResult&)> take;
