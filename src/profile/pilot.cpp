@@ -38,29 +38,42 @@ RunContext pilot_context(const RunContext& context) {
   return pilot;
 }
 
+TimeShares::TimeShares(const Weights& weights, double planned, double budget) : m_seconds(weights), m_end(budget) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& each : m_seconds) each *= sum > 0 ? planned / sum : 0;
+}
+
+double TimeShares::left(TimedRun run, double elapsed) const {
+  const double wanted = std::accumulate(m_seconds.begin() + static_cast<std::ptrdiff_t>(run), m_seconds.end(), 0.0);
+  return wanted > 0 ? std::clamp((m_end - elapsed) / wanted, 0.0, 1.0) : 0;
+}
+
+double TimeShares::seconds(TimedRun run, double elapsed) const {
+  constexpr double least = 0.8;  // a rate's windows need so long, after the first batch and what it takes to settle
+  return std::max(planned(run) * left(run, elapsed), std::min(planned(run), least));
+}
+
 TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan) {
-  TimeShares shares;
-  shares.pilot = inputs.settings.prep == Seam::real || inputs.settings.storage == Seam::real ? 4 : 0;
-  shares.servers = inputs.gpu && (runs(plan, "prep") || inputs.settings.prep_place != PrepPlace::cpu) ? 12 : 0;
-  shares.fetch = runs(plan, "fetch") ? 16 : 0;
-  shares.curve = runs(plan, "fetch") || inputs.settings.admission == Admission::cost_aware ? 8 : 0;
-  shares.prep = runs(plan, "prep") ? 18 : 0;
-  shares.cache = runs(plan, "prep") ? 4 : 0;
-  shares.fewer_cores =
-      runs(plan, "prep") && inputs.settings.prep == Seam::real && inputs.settings.prep_place == PrepPlace::cpu && inputs.settings.workers > 1 ? 8 : 0;
-  shares.synthetic = runs(plan, "synthetic") ? 10 : 0;
-  shares.transfer = runs(plan, "synthetic") && inputs.settings.accelerator == AcceleratorKind::cuda ? (inputs.settings.mesh.empty() ? 10 : 15) : 0;
-  shares.cached = runs(plan, "cached") ? 14 : 0;
-  shares.full = runs(plan, "full") ? 32 : 0;
-  shares.filling = runs(plan, "prep") || runs(plan, "cached") ? 10 : 0;
+  const ProfileSettings& settings = inputs.settings;
+  const bool prep = runs(plan, "prep");
+  const bool on_cores = settings.prep == Seam::real && settings.prep_place == PrepPlace::cpu && settings.workers > 1;
+  TimeShares::Weights weights{};
+  const auto set = [&weights](TimedRun run, bool runs, double weight) { weights[static_cast<std::size_t>(run)] = runs ? weight : 0; };
+  set(TimedRun::pilot, settings.prep == Seam::real || settings.storage == Seam::real, 4);
+  set(TimedRun::servers, inputs.gpu && (prep || settings.prep_place != PrepPlace::cpu), 12);
+  set(TimedRun::fetch, runs(plan, "fetch"), 16);
+  set(TimedRun::curve, runs(plan, "fetch") || settings.admission == Admission::cost_aware, 8);
+  set(TimedRun::synthetic, runs(plan, "synthetic"), 10);
+  set(TimedRun::transfer, runs(plan, "synthetic") && settings.accelerator == AcceleratorKind::cuda, settings.mesh.empty() ? 10 : 15);
+  set(TimedRun::filling, prep || runs(plan, "cached"), 10);
+  set(TimedRun::prep, prep, 18);
+  set(TimedRun::fewer_cores, prep && on_cores, 8);
+  set(TimedRun::cache, prep, 4);
+  set(TimedRun::cached, runs(plan, "cached"), 14);
+  set(TimedRun::full, runs(plan, "full"), 32);
   constexpr double starting_and_ending = 2;
-  const double sum = shares.pilot + shares.servers + shares.fetch + shares.curve + shares.filling + shares.prep + shares.cache + shares.fewer_cores +
-                     shares.synthetic + shares.transfer + shares.cached + shares.full + starting_and_ending;
-  const double unit = 0.97 * plan.seconds / sum;
-  for (double* share : {&shares.pilot, &shares.servers, &shares.fetch, &shares.curve, &shares.filling, &shares.prep, &shares.cache,
-                        &shares.fewer_cores, &shares.synthetic, &shares.transfer, &shares.cached, &shares.full})
-    *share *= unit;
-  return shares;
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  return {weights, 0.97 * plan.seconds * sum / (sum + starting_and_ending), plan.seconds};
 }
 
 PilotRates run_pilot(RunContext& context, double seconds) {
@@ -105,7 +118,8 @@ PilotRates run_pilot(RunContext& context, double seconds) {
   return rates;
 }
 
-std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan, const PilotRates& rates, const TimeShares& shares) {
+std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan, const PilotRates& rates, double full_seconds,
+                            double filling_seconds) {
   if (inputs.settings.subset) return plan.most_subset_samples;
   const ProfileSettings& settings = inputs.settings;
   // Of jobs that draw dependently the slowest trains all its epochs, too, and it is not known how much they will share.
@@ -121,8 +135,9 @@ std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan
   auto samples = static_cast<double>(plan.most_subset_samples);
   if (std::isfinite(cold)) {
     const double full_seconds_a_sample = 1 / cold + (settings.epochs - 1) / later;
-    if (shares.full > 0) samples = std::min(samples, 0.8 * shares.full / full_seconds_a_sample);
-    if (shares.filling > 0) samples = std::min(samples, 0.7 * shares.filling * std::min(rates.storage, least_fill_bytes_per_s / mean_bytes));
+    if (runs(plan, "full")) samples = std::min(samples, 0.8 * full_seconds / full_seconds_a_sample);
+    if (runs(plan, "prep") || runs(plan, "cached"))
+      samples = std::min(samples, 0.7 * filling_seconds * std::min(rates.storage, least_fill_bytes_per_s / mean_bytes));
   }
   // At least two global batches, or the run says nothing about a steady state.
   const double least = 2.0 * settings.batch_size * settings.accelerators * settings.world;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "runs.hpp"
@@ -18,15 +20,34 @@ PilotRates run_pilot(RunContext& context, double seconds);
 /// not reported.
 RunContext pilot_context(const RunContext& context);
 
-/// How long each run may take.
-struct TimeShares {
-  double pilot = 0, servers = 0, fetch = 0, curve = 0, filling = 0, prep = 0, cache = 0, fewer_cores = 0, synthetic = 0, transfer = 0, cached = 0,
-         full = 0;
+/// What a profile does, in its order.
+enum class TimedRun : std::uint8_t { pilot, servers, fetch, curve, synthetic, transfer, filling, prep, fewer_cores, cache, cached, full };
+
+/// How long each run may take. Runs that come after one that took longer than it might have less each, and none of them less than a rate needs.
+class TimeShares {
+ public:
+  /// `weights` divide `planned` seconds among the runs, of a budget that is over after `budget` seconds.
+  using Weights = std::array<double, static_cast<std::size_t>(TimedRun::full) + 1>;
+  TimeShares(const Weights& weights, double planned, double budget);
+
+  [[nodiscard]] bool has(TimedRun run) const { return planned(run) > 0; }
+  /// As planned, whatever the runs before it took.
+  [[nodiscard]] double planned(TimedRun run) const { return m_seconds[static_cast<std::size_t>(run)]; }
+  /// What `run` and those after it have of their planned time, `elapsed` seconds after the begin of the profile: 0 to 1.
+  [[nodiscard]] double left(TimedRun run, double elapsed) const;
+  /// What `run` may take then: its planned time where that is short.
+  [[nodiscard]] double seconds(TimedRun run, double elapsed) const;
+
+ private:
+  Weights m_seconds;
+  double m_end = 0;
 };
 TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan);
 
-/// Samples of the subset: what the cold epochs of the full run and the filling of the cache can get through in their time, within the plan's bound.
-std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan, const PilotRates& rates, const TimeShares& shares);
+/// Samples of the subset: what the cold epochs of the full run and the filling of the cache can get through in their seconds, within the plan's
+/// bound.
+std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan, const PilotRates& rates, double full_seconds,
+                            double filling_seconds);
 
 /// So many samples of the dataset: at random, or neighbours where the order reads neighbours one after another.
 std::shared_ptr<const DatasetIndex> draw_subset(const ProfileInputs& inputs, std::uint64_t samples);

@@ -172,21 +172,23 @@ double chosen_share(const RunContext& context, const std::optional<PrepServersRe
   return share;
 }
 
+double seconds_for(const RunContext& context, const TimeShares& shares, TimedRun run) { return shares.seconds(run, context.elapsed()); }
+
 /// P, its curve over cores, and C: what the warm cache serves to.
 template <typename Keep>
 void measure_prep(RunContext& context, Pipeline& warm, const TimeShares& shares, ProfileResult& result, Keep keep) {
-  Measured prep = run_prep(context, warm, shares.prep);
+  Measured prep = run_prep(context, warm, seconds_for(context, shares, TimedRun::prep));
   result.distributions.prep_seconds = distribution(prep.times.prep);
   result.prep = keep(std::move(prep));
   if (!result.prep) return;
   const int all = context.inputs.settings.cores;
-  const std::vector<int> fewer = shares.fewer_cores > 0 ? fewer_cores(all) : std::vector<int>{};
+  const std::vector<int> fewer = shares.has(TimedRun::fewer_cores) ? fewer_cores(all) : std::vector<int>{};
+  const double seconds_each = seconds_for(context, shares, TimedRun::fewer_cores) / static_cast<double>(std::max<std::size_t>(fewer.size(), 1));
   for (const int cores : fewer) {
-    if (const auto point = measure_on_cores(context, warm, cores, shares.fewer_cores / static_cast<double>(fewer.size())))
-      result.prep_by_cores.push_back(*point);
+    if (const auto point = measure_on_cores(context, warm, cores, seconds_each)) result.prep_by_cores.push_back(*point);
   }
   result.prep_by_cores.push_back({all, result.prep->samples_per_s, result.prep->ci95_samples_per_s});
-  RateRecord cache = measure_cache(context, warm, shares.cache);
+  RateRecord cache = measure_cache(context, warm, seconds_for(context, shares, TimedRun::cache));
   if (cache.samples_per_s > 0) result.cache = std::move(cache);
 }
 
@@ -231,18 +233,21 @@ ProfileResult run_profile(const ProfileInputs& given, const ProfilePlan& plan, E
   if (inputs.settings.memory_limit) const MemoryGroup permitted;  // throws now rather than when the full run's turn comes
   const TimeShares shares = share_time(inputs, plan);
   if (runs_ranks(inputs.settings) && inputs.team->rank() != 0) {
-    ProfileResult result = run_other_rank(context, shares.pilot);
+    ProfileResult result = run_other_rank(context, shares.planned(TimedRun::pilot));
     result.started_utc = utc_text(started);
     return result;
   }
-  choose_io(context, shares.pilot / 2);
-  const auto servers = shares.servers > 0 ? measure_prep_servers(context, shares.servers) : std::nullopt;
+  const auto seconds = [&](TimedRun run) { return seconds_for(context, shares, run); };
+  choose_io(context, shares.planned(TimedRun::pilot) / 2);
+  const auto servers = shares.has(TimedRun::servers) ? measure_prep_servers(context, seconds(TimedRun::servers)) : std::nullopt;
   if (inputs.settings.prep_place == PrepPlace::split && inputs.settings.gpu_share == 0) inputs.settings.gpu_share = chosen_share(context, servers);
   inputs.settings.gpu_share = share_of_batch(inputs.settings.gpu_share, static_cast<std::uint32_t>(inputs.settings.batch_size));
-  PilotRates pilot = run_pilot(context, shares.pilot / 2);
+  PilotRates pilot = run_pilot(context, shares.planned(TimedRun::pilot) / 2);
   if (servers && inputs.settings.prep_place != PrepPlace::cpu)
     pilot.prep = std::max(pilot.prep, servers->servers().with_share(inputs.settings.gpu_share));
-  context.subset = draw_subset(inputs, choose_subset(inputs, plan, pilot, shares));
+  const double left = shares.left(TimedRun::fetch, context.elapsed());
+  context.subset =
+      draw_subset(inputs, choose_subset(inputs, plan, pilot, left * shares.planned(TimedRun::full), left * shares.planned(TimedRun::filling)));
   context.subset_cache_bytes = static_cast<Bytes>(std::llround(plan.cache_fraction * static_cast<double>(context.subset->bytes())));
   if (context.subset->size() < inputs.index->facts().total_samples) {
     events.note(fmt::format("subset: {} of {} samples, drawn at random; the cache fraction is kept", format_number(context.subset->size()),
@@ -282,7 +287,7 @@ ProfileResult run_profile(const ProfileInputs& given, const ProfilePlan& plan, E
   const auto wanted = [&](const char* name) { return std::ranges::find(plan.runs, name) != plan.runs.end(); };
 
   if (wanted("fetch")) {
-    Measured fetch = run_fetch(context, shares.fetch);
+    Measured fetch = run_fetch(context, seconds(TimedRun::fetch));
     result.distributions.request_seconds = distribution(fetch.times.request);
     result.storage = keep(std::move(fetch));
     if (result.storage) {
@@ -290,34 +295,34 @@ ProfileResult run_profile(const ProfileInputs& given, const ProfilePlan& plan, E
           {std::round(result.dataset.mean_sample_bytes), inputs.settings.fetch_concurrency, result.storage->bytes_per_s});
     }
   }
-  context.storage_curve = measure_storage_curve(context, shares.curve);
+  context.storage_curve = measure_storage_curve(context, seconds(TimedRun::curve));
   std::ranges::copy_if(context.storage_curve, std::back_inserter(result.storage_by_request), [&](const StoragePoint& point) {
     const bool measured_longer = !result.storage_by_request.empty() && point.request_bytes == result.storage_by_request.front().request_bytes &&
                                  point.concurrency == result.storage_by_request.front().concurrency;
     return !measured_longer;
   });
-  if (wanted("synthetic")) result.ingestion = keep(run_synthetic(context, shares.synthetic));
+  if (wanted("synthetic")) result.ingestion = keep(run_synthetic(context, seconds(TimedRun::synthetic)));
   if (wanted("synthetic") && inputs.settings.accelerator == AcceleratorKind::cuda) {
     const bool mesh = !inputs.settings.mesh.empty();
-    const double seconds = shares.transfer / (mesh ? 3 : 2);
-    if (RateRecord transfer = measure_transfer(context, seconds); transfer.samples_per_s > 0) result.transfer = std::move(transfer);
-    result.transfer_by_copy = measure_transfer_curve(context, seconds);
-    if (mesh) result.transfer_by_feed = measure_feeds(context, seconds);
+    const double seconds_each = seconds(TimedRun::transfer) / (mesh ? 3 : 2);
+    if (RateRecord transfer = measure_transfer(context, seconds_each); transfer.samples_per_s > 0) result.transfer = std::move(transfer);
+    result.transfer_by_copy = measure_transfer_curve(context, seconds_each);
+    if (mesh) result.transfer_by_feed = measure_feeds(context, seconds_each);
   }
   if (wanted("prep") || wanted("cached")) {
     Pipeline warm(inputs, run_spec(context, CacheKind::minio, context.subset->bytes()), timing);
-    if (fill_cache(context, warm, shares.filling)) {
+    if (fill_cache(context, warm, seconds(TimedRun::filling))) {
       if (wanted("prep")) measure_prep(context, warm, shares, result, keep);
-      if (wanted("cached")) keep(run_cached(context, warm, shares.cached));
+      if (wanted("cached")) keep(run_cached(context, warm, seconds(TimedRun::cached)));
     }
   }
-  if (wanted("full") && runs_ranks(inputs.settings)) take_ranks(context, shares.full, result, keep);
-  if (wanted("full") && !runs_jobs(inputs.settings) && !runs_ranks(inputs.settings)) keep(run_full(context, shares.full));
+  if (wanted("full") && runs_ranks(inputs.settings)) take_ranks(context, seconds(TimedRun::full), result, keep);
+  if (wanted("full") && !runs_jobs(inputs.settings) && !runs_ranks(inputs.settings)) keep(run_full(context, seconds(TimedRun::full)));
   if (wanted("full") && runs_jobs(inputs.settings)) {
-    const JobSharing share = inputs.settings.share;
-    JobsMeasured measured = share == JobSharing::none        ? run_independent_jobs(context, shares.full)
-                            : share == JobSharing::dependent ? run_dependent_jobs(context, shares.full)
-                                                             : run_coordinated_jobs(context, shares.full);
+    const auto run = inputs.settings.share == JobSharing::none        ? run_independent_jobs
+                     : inputs.settings.share == JobSharing::dependent ? run_dependent_jobs
+                                                                      : run_coordinated_jobs;
+    JobsMeasured measured = run(context, seconds(TimedRun::full));
     keep(std::move(measured.all));
     result.jobs = std::move(measured.jobs);
     result.sharing = std::move(measured.sharing);

@@ -236,7 +236,8 @@ void note_rate(RunContext& context, const std::string& what, const RateRecord& r
 namespace {
 
 constexpr std::size_t block_words = (std::size_t{1} << 20) / sizeof(std::uint64_t);
-constexpr int passes = 600;
+constexpr int most_passes = 600;
+constexpr double most_calibration_seconds = 0.5;  ///< a slow build, or a slow machine, has its time budget for other things
 
 /// Never change this: figures of different versions would not be comparable.
 std::uint64_t hash_pass(std::vector<std::uint64_t>& block, std::uint64_t hash) {
@@ -254,8 +255,12 @@ double calibrate_cpu(Timing timing) {
   std::vector<std::uint64_t> block(block_words, 1);
   std::uint64_t hash = hash_pass(block, 1);  // pages and clocks are up
   const Nanoseconds begin = timing.clock->now();
-  for (int pass = 0; pass < passes; ++pass) hash = hash_pass(block, hash);
-  const double seconds = to_seconds(timing.clock->now() - begin);
+  int passes = 0;
+  double seconds = 0;
+  for (; passes < most_passes && seconds < most_calibration_seconds; ++passes) {
+    hash = hash_pass(block, hash);
+    seconds = to_seconds(timing.clock->now() - begin);
+  }
   [[maybe_unused]] volatile std::uint64_t kept = hash;  // so that the work is not optimised away
   return seconds > 0 ? passes / seconds : 0;
 }

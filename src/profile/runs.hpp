@@ -36,7 +36,9 @@ struct RunContext {
   }
   void find(Finding::Severity severity, const std::string& code, const std::string& message);
   /// Whatever a run's own share: the time that the user gave is over.
-  [[nodiscard]] bool budget_spent() const { return to_seconds(timing.clock->now() - begun) >= plan.seconds; }
+  [[nodiscard]] bool budget_spent() const { return elapsed() >= plan.seconds; }
+  /// Seconds since the begin of the whole profile.
+  [[nodiscard]] double elapsed() const { return to_seconds(timing.clock->now() - begun); }
   /// A finding that the measurement cannot be trusted for.
   void distrust(const std::string& code, const std::string& message);
 };

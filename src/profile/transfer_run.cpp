@@ -16,8 +16,9 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double copying_seconds = 0.02;  ///< about; by the GPU's clock, whose events tell half a microsecond
-constexpr double least_copies = 4;        ///< of a window on each stream: what starting the first one takes does not show
+constexpr double copying_seconds = 0.02;  ///< about, of a window; by the GPU's clock, whose events tell half a microsecond
+constexpr double shortest_window = 0.002;
+constexpr double least_copies = 4;  ///< of a window on each stream: what starting the first one takes does not show
 constexpr std::size_t most_estimates = 40;
 constexpr std::size_t least_estimates = 5;
 constexpr double never_too_long = 0.1;  ///< of one point of the curve
@@ -72,13 +73,15 @@ class Rounds {
     return longest;
   }
 
-  /// Rounds a second: of windows of about copying_seconds, until `seconds_for_it` are over, and at least of least_estimates.
+  /// Rounds a second: of windows of about copying_seconds, or shorter ones where the time is, until `seconds_for_it` are over, and at least of
+  /// least_estimates.
   Estimate estimate(double seconds_for_it, const std::stop_token& stop) {
     const Nanoseconds end = m_timing.clock->after(seconds_for_it).at;
     seconds(1);  // the first copy maps what it touches
     const double one = seconds(2) / 2;
     if (one <= 0) return {};
-    const auto rounds = static_cast<std::size_t>(std::clamp(copying_seconds / one, least_copies, 10'000.0));
+    const double window = std::clamp(seconds_for_it / least_estimates, shortest_window, copying_seconds);
+    const auto rounds = static_cast<std::size_t>(std::clamp(window / one, least_copies, 10'000.0));
     std::vector<double> rates;
     while (rates.size() < most_estimates && (rates.size() < least_estimates || m_timing.clock->now() < end)) {
       if (stop.stop_requested()) throw Interrupted();

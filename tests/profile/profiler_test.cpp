@@ -108,7 +108,7 @@ TEST_CASE("the verdict is the same at two scales" * doctest::skip(testing::too_o
 
 TEST_CASE("a real folder with a broken file is profiled without it, and the result names it") {
   testing::FileDataset data;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 8; ++i) {
     const auto bytes = test::encode_picture({});
     data.add(std::to_string(i) + ".jpg", i == 7 ? "broken" : std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   }
@@ -116,11 +116,12 @@ TEST_CASE("a real folder with a broken file is profiled without it, and the resu
   given.index = data.index();
   given.host = read_host_facts();
   given.settings.dataset = given.index->facts().root;
-  given.settings.batch_size = 40;  // However slow the machine is, its first batch has the broken file.
+  given.settings.batch_size = 8;  // However slow the machine is, its first batch has the broken file.
   given.settings.time_budget_seconds = 5;
-  given.settings.error_budget = 0.05;
+  given.settings.error_budget = 0.2;
   const ProfileResult result = profile(given);
   CHECK_FALSE(result.stalls.has_value());
+  REQUIRE(result.prep);
   CHECK(result.prep->samples_per_s > 0);
   CHECK(result.run("prep")->samples_failed > 0);
   CHECK(std::ranges::any_of(result.findings, [](const Finding& f) { return f.code == "samples-failed" && testing::says(f.message, "7.jpg"); }));
