@@ -95,10 +95,12 @@ class WorkersAtWork {
   double scattered(double mean) { return mean * m_random.uniform(0.5, 1.5); }
 
   void start_sample(int worker) {
-    if (m_random.uniform(0, 1) < m_cycle.miss_fraction)
+    if (m_random.uniform(0, 1) < m_cycle.miss_fraction) {
+      enter_slice();
       m_at_the_limit.push({worker, scattered(1)});
-    else
+    } else {
       prepare(worker);
+    }
   }
   [[nodiscard]] double of_slice() const { return m_cycle.admitted * admission_slice_seconds; }
   /// Begins a slice where the last one is over.
@@ -106,22 +108,25 @@ class WorkersAtWork {
     constexpr double rounding = 1e-9;
     if (m_now < m_slice_end - rounding) return;
     const double slices = 1 + std::floor((m_now - m_slice_end + rounding) / admission_slice_seconds);
+    m_left_of_slice += slices * of_slice();
     // While reads go on, what one slice leaves is good for the next one; after a pause of a slice it is lost.
-    m_left_of_slice = std::min((slices < 2 ? 2 : 1) * of_slice(), m_left_of_slice + slices * of_slice());
+    if (m_at_the_limit.empty()) m_left_of_slice = std::min(m_left_of_slice, (slices < 2 ? 2 : 1) * of_slice());
     m_slice_end = m_now + admission_slice_seconds;
   }
-  /// How long until the limit lets the next read in. A read that is larger than what is left of a slice takes from the next ones.
+  /// How long until the limit has let in the next read, which takes from as many slices as it needs.
   double until_admission() {
     enter_slice();
-    if (m_left_of_slice > 0) return 0;
-    return m_slice_end + std::floor(-m_left_of_slice / of_slice()) * admission_slice_seconds - m_now;
+    const double lacks = m_at_the_limit.front().need - m_left_of_slice;
+    if (lacks <= 0) return 0;
+    return m_slice_end + (std::ceil(lacks / of_slice()) - 1) * admission_slice_seconds - m_now;
   }
   void admit() {
     enter_slice();
     const Read read = m_at_the_limit.front();
     m_at_the_limit.pop();
     m_left_of_slice -= read.need;
-    m_storage.come(read.worker, read.need);
+    // Of a read that takes several slices storage gives all but the last part meanwhile.
+    m_storage.come(read.worker, std::min(read.need, of_slice()));
   }
   void prepare(int worker) {
     if (m_cycle.cpu_seconds > 0)
@@ -188,7 +193,7 @@ double supply(const std::vector<SupplyPoint>& curve, double readers) {
 
 double cycle_rate(const WorkerCycle& cycle) {
   const bool from_storage = cycle.miss_fraction > 0 && !cycle.storage.empty();
-  if (cycle.workers < 1) return 0;
+  if (cycle.workers < 1 || (from_storage && cycle.admitted <= 0)) return 0;
   if (cycle.cpu_seconds + cycle.other_seconds <= 0 && !from_storage) return no_event;
   if (!from_storage && cycle.cpu_seconds <= 0) return cycle.workers / cycle.other_seconds;
   // Of very many workers, a part on its part of the cores and of storage.

@@ -70,6 +70,28 @@ TEST_CASE("readers of a cgroup that Linux limits are as fast as measured") {
   }
 }
 
+TEST_CASE("samples that take several slices of such a limit are as slow as measured") {
+  // One process, and three, which read samples in requests of 120 KiB; over 20 s each (Linux 6.18).
+  struct Measured {
+    int workers;
+    double kib, limit_mb_per_s, other_seconds, samples_per_s;
+  };
+  for (const Measured& each : {Measured{1, 24'000, 100, 0.25, 2.20}, {1, 1'440, 10, 0.1, 6.65}, {3, 1'440, 10, 0.3, 6.55}}) {
+    CAPTURE(each.kib);
+    CAPTURE(each.workers);
+    const double bytes = each.kib * 1024;
+    WorkerCycle cycle{each.workers, 64, 0, each.other_seconds, 1, {{1, 400e6 / bytes}, {64, 1000e6 / bytes}}};
+    cycle.admitted = each.limit_mb_per_s * 1e6 / bytes;
+    CHECK(cycle_rate(cycle) == doctest::Approx(each.samples_per_s).epsilon(0.09));
+  }
+}
+
+TEST_CASE("a storage that admits nothing gives nothing") {
+  WorkerCycle cycle{2, 1, 0.0075, 0, 0.5, {{1, 2000}}};
+  cycle.admitted = 0;
+  CHECK(cycle_rate(cycle) == 0);
+}
+
 TEST_CASE("more misses, and slower storage, are never faster") {
   double last = 1e9;
   for (const double misses : {0.0, 0.1, 0.3, 0.6, 1.0}) {
