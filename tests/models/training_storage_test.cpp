@@ -160,6 +160,13 @@ TEST_CASE("what was cold by chance is not what is predicted, and is named") {
   CHECK_FALSE(steady_of(Made{}.model()));
 }
 
+TEST_CASE("a storage of no rate is refused") {
+  const TrainingModel model = with_storage({});
+  WhatIfQuestion question;
+  question.storage = {{.bytes_per_s = 0, .factor = std::nullopt}};
+  CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--storage: found 0"), UsageError);
+}
+
 TEST_CASE("without the rates of storage, what needs them is refused with the reason") {
   const TrainingModel model = Made{}.model();
   WhatIfQuestion question;

@@ -53,6 +53,24 @@ TEST_CASE("the first line names the bottleneck of a launched training, and the l
   CHECK_FALSE(says(page, "dsanalyze's own loader"));
 }
 
+TEST_CASE("a launched training whose record lacks a part has a summary, whatever its bottleneck") {
+  for (const char* detail : {"prep", "accelerator", "delivery", "outside", "storage", "latency"})
+    for (const int lacking : {0, 1, 2, 3}) {
+      CAPTURE(detail);
+      CAPTURE(lacking);
+      ProfileResult result = launched();
+      result.bottleneck->detail = detail;
+      result.prep_by_workers.clear();
+      if (lacking == 0) result.prep.reset();
+      if (lacking == 1) result.waits.reset();
+      if (lacking == 2) result.loader.reset();
+      if (lacking == 3) result.ingestion.reset();
+      const std::string text = console_summary(result, {});
+      CHECK_FALSE(text.empty());
+      CHECK_FALSE(says(text, " 0 samples/s"));
+    }
+}
+
 TEST_CASE("rates of samples that are rows of tokens are told in tokens a second, too") {
   ProfileResult result = launched();
   CHECK_FALSE(says(console_summary(result, {}), "tokens"));

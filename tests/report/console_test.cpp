@@ -334,6 +334,9 @@ TEST_CASE("an untrusted measurement says so in its first line and a trusted one 
 TEST_CASE("without G the summary asks for it and gives what the data side can feed") {
   const std::string text = console_summary(no_accelerator(), {});
   CHECK(says(text, "the data side can feed 3,207 ± 60"));
+  ProfileResult result = no_accelerator();
+  result.prep.reset();
+  CHECK(says(console_summary(result, {}), "(prep was not measured)"));
   CHECK(says(text, "--accelerator pytorch --workload NAME"));
 }
 

@@ -228,7 +228,7 @@ struct LoaderStep {
 struct GainRecord {
   double samples_per_s = 0;
   Interval ci95_samples_per_s;
-  double speedup = 1;    ///< over the training unchanged, as the same models predict it
+  double speedup = 1;    ///< over the training unchanged, as the same models predict it; of a cost of the script's own, over the training as found
   bool at_most = false;  ///< reached only where the change removes all of a cost
   std::string next;      ///< the bottleneck then, words
 };

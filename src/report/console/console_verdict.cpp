@@ -69,8 +69,9 @@ std::string stall_sentence(const ProfileResult& result) {
 
 std::string data_side_verdict(const ProfileResult& result) {
   std::string feed;
-  const bool fetch_is_lower = result.fetch && (!result.prep || result.fetch->samples_per_s < result.prep->samples_per_s);
-  if (fetch_is_lower)
+  if (result.fetch && !result.prep)
+    feed = "at most " + rate(*result.fetch, 'F') + " (prep was not measured)";
+  else if (result.fetch && result.fetch->samples_per_s < result.prep->samples_per_s)
     feed = rate(*result.fetch, 'F') + ", as fetch is the bottleneck";
   else if (result.prep && result.fetch)
     feed = rate(*result.prep, 'P') + ", as prep is the bottleneck";
@@ -203,7 +204,8 @@ std::string launched_first_step(const ProfileResult& result) {
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
   if (!result.bottleneck && !result.prep && result.finds("prep-not-separable"))
     return "Let the order of the stream follow from a seed, or profile with a part of the data that fits into memory.";
-  if (!result.bottleneck || !result.loader) return "Let the training run longer, so that all phases can be measured.";
+  if (!result.bottleneck || !result.loader || !result.waits || !result.prep)
+    return "Let the training run longer, so that all phases can be measured.";
   if (result.bottleneck->detail == "accelerator" || result.bottleneck->detail == "delivery") return late_batches(result);
   if (result.bottleneck->detail == "outside")
     return fmt::format("Shorten what the script does outside of its steps (checkpoints, logging, validation): it takes {} of a step's {}.",
