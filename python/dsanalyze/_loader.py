@@ -345,7 +345,9 @@ class Loader:
                 self._loan.lend(buffer, batch.token)
             self._waiting = sized(_library.Batch)
         except BaseException:
-            if batch.token not in self._loan:  # It is given by the next call.
+            if batch.token in self._loan:
+                self._waiting = sized(_library.Batch)
+            else:  # It is given by the next call.
                 self._at, self._start = before
                 passing.ended = False
             raise
