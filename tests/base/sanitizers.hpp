@@ -32,6 +32,9 @@ constexpr bool threads_only = fork_may_hang || under_thread_sanitizer;
 /// Tests that repeat what others do until a share is sure: a sanitizer finds nothing more in the thousandth time, and takes minutes.
 constexpr bool too_often = under_address_sanitizer || under_thread_sanitizer;
 
+/// Tests whose threads do what those of another test do, which the thread sanitizer watches.
+constexpr bool races_are_found_elsewhere = under_thread_sanitizer;
+
 /// What a time budget is multiplied with where something has to be measured within it.
 constexpr double time_factor = under_address_sanitizer || under_thread_sanitizer ? 6 : 1;
 

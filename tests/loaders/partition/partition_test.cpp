@@ -30,14 +30,14 @@ std::vector<std::byte> bytes_of(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-struct Fetched {
+struct FetchedFromRanks {
   std::map<SampleId, std::vector<std::byte>> bytes;
   std::map<SampleId, FetchSource> source;
 };
 
 /// All samples once through the engine, each released.
-Fetched fetch_all(FetchEngine& engine, const DatasetIndex& index) {
-  Fetched fetched;
+FetchedFromRanks fetch_from_ranks(FetchEngine& engine, const DatasetIndex& index) {
+  FetchedFromRanks fetched;
   SampleId next = 0;
   while (fetched.bytes.size() < index.size()) {
     while (next < index.size()) {
@@ -73,7 +73,7 @@ TEST_CASE("a sample comes from the peer that the rules name, and from storage wh
   const FakeRules rules([](SampleId sample) { return sample % 3 == 0 ? std::vector<std::uint32_t>{} : std::vector<std::uint32_t>{sample % 3}; });
   auto engine = make_partitioned_engine(index, make_thread_engine(index, Rig::fetch(4), system_timing()), peers, rules, system_timing());
   CHECK(engine->capacity() == 4);
-  const Fetched fetched = fetch_all(*engine, *index);
+  const FetchedFromRanks fetched = fetch_from_ranks(*engine, *index);
   Bytes of_storage = 0;
   for (SampleId sample = 0; sample < 12; ++sample) {
     CAPTURE(sample);
@@ -98,7 +98,7 @@ TEST_CASE("what a peer does not give is asked of the next, and read from storage
   });
   const FakeRules rules([](SampleId sample) { return sample < 6 ? std::vector<std::uint32_t>{1, 2, 3} : std::vector<std::uint32_t>{1}; });
   auto engine = make_partitioned_engine(index, make_thread_engine(index, Rig::fetch(4), system_timing()), peers, rules, system_timing());
-  const Fetched fetched = fetch_all(*engine, *index);
+  const FetchedFromRanks fetched = fetch_from_ranks(*engine, *index);
   for (SampleId sample = 0; sample < 12; ++sample) {
     CAPTURE(sample);
     CHECK(fetched.bytes.at(sample) == bytes_of(content_of_file(static_cast<int>(sample))));
@@ -138,7 +138,7 @@ TEST_CASE("an emulated link carries one sample after another, and not faster tha
   const FakeRules rules([](SampleId) { return std::vector<std::uint32_t>{1}; });
   auto engine = make_partitioned_engine(index, make_thread_engine(index, Rig::fetch(12), system_timing()), *link, rules, system_timing());
   const Nanoseconds begun = system_timing().clock->now();
-  const Fetched fetched = fetch_all(*engine, *index);
+  const FetchedFromRanks fetched = fetch_from_ranks(*engine, *index);
   CHECK(fetched.bytes.at(7) == bytes_of(content_of_file(7)));
   CHECK(fetched.source.at(7) == FetchSource::peer);
   CHECK(to_seconds(system_timing().clock->now() - begun) >= 0.98 * static_cast<double>(index->bytes()) / bytes_per_second);
