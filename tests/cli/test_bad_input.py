@@ -242,11 +242,15 @@ class BadInput(ProgramTest):
 
     def test_another_user_profiles_files_that_are_not_his_from_another_folder(self):
         data = self.photographs()
-        run = self.as_nobody("profile", data, "--runs", "fetch,full", "--batch-size", "16", "--time-budget", "4s", "--json")
-        self.assertEqual(run.returncode, 0, run.stderr)
+        for _ in range(3):
+            run = self.as_nobody("profile", data, "--runs", "fetch,full", "--batch-size", "16", "--time-budget", "4s", "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            codes = {finding["code"] for finding in json.loads(run.stdout)["findings"]}
+            if "not-evicted" not in codes:  # The kernel may hold on to pages for reasons of its own.
+                break
         if block_device_counter(data):
             # Looking whether files are cold must not warm them up.
-            self.assertNotIn("cold-run-read-memory", {finding["code"] for finding in json.loads(run.stdout)["findings"]})
+            self.assertNotIn("cold-run-read-memory", codes)
 
     def test_files_and_folders_that_may_not_be_read_are_named(self):
         data = self.photographs()
