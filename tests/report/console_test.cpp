@@ -334,10 +334,15 @@ TEST_CASE("an untrusted measurement says so in its first line and a trusted one 
 TEST_CASE("without G the summary asks for it and gives what the data side can feed") {
   const std::string text = console_summary(no_accelerator(), {});
   CHECK(says(text, "the data side can feed 3,207 ± 60"));
+  CHECK(says(text, "--accelerator pytorch --workload NAME"));
+}
+
+TEST_CASE("a profile without P calls no run the bottleneck of the data side") {
   ProfileResult result = no_accelerator();
   result.prep.reset();
-  CHECK(says(console_summary(result, {}), "(prep was not measured)"));
-  CHECK(says(text, "--accelerator pytorch --workload NAME"));
+  const std::string text = console_summary(result, {});
+  CHECK(says(text, "(prep was not measured)"));
+  CHECK_FALSE(says(text, "as fetch is the bottleneck"));
 }
 
 TEST_CASE("what the rates do not explain is shown as interference, with both rates by their names, and a load of others beside the verdict") {
