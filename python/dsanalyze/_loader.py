@@ -341,15 +341,14 @@ class Loader:
                 self._at = (batch.epoch + 1, 0)  # The short batch that the source gives next is left out.
             passing.ended = self._at[1] == 0
             self._start = self._at if passing.ended else None
+            self._waiting = sized(_library.Batch)
             if buffer is not None and lends:
                 self._loan.lend(buffer, batch.token)
-            self._waiting = sized(_library.Batch)
-        except BaseException:
-            if batch.token in self._loan:
-                self._waiting = sized(_library.Batch)
-            else:  # It is given by the next call.
-                self._at, self._start = before
-                passing.ended = False
+        except BaseException:  # It is given by the next call.
+            self._loan.take_back(batch.token)
+            self._waiting = batch
+            self._at, self._start = before
+            passing.ended = False
             raise
         if buffer is None or not lends:
             self._source.release(batch.token)

@@ -18,12 +18,15 @@ class Loan:
     def __len__(self):
         return len(self._lent)
 
-    def __contains__(self, token):
-        return token in self._lent
-
     def lend(self, buffer, token):
         _loans.add(self)
         self._lent[token] = weakref.ref(buffer, self._ended)
+
+    def take_back(self, token):
+        """What was lent and did not get out: its memory stays the caller's. The buffer lives."""
+        self._lent.pop(token, None)
+        if not self._lent:
+            _loans.discard(self)
 
     def _ended(self, _, at_the_end=sys.is_finalizing):
         """The collector's call, out of which no exception comes."""

@@ -96,6 +96,29 @@ class Failures(Case):
         self.assertEqual(len(loader._loan), 0)
         self.assertEqual(sum(len(labels) for _, labels in passing), self.samples - 2)
 
+    def test_a_batch_that_an_interrupt_caught_while_it_was_lent_is_given_by_the_next_call(self):
+        whole = [ids.tolist() for _, _, ids in self.loader(batch_size=2, with_ids=True)]
+        loader = self.loader(batch_size=2, with_ids=True)
+        passing, lend, interrupts, kept = iter(loader), loader._loan.lend, [], []
+
+        def interrupted(buffer, token):
+            lend(buffer, token)
+            if interrupts:
+                raise interrupts.pop()
+
+        loader._loan.lend = interrupted
+        for at in range(2):
+            before = loader.state_dict()
+            interrupts.append(KeyboardInterrupt())
+            with self.assertRaises(KeyboardInterrupt):
+                next(passing)
+            gc.collect()
+            self.assertEqual(loader.state_dict(), before)
+            kept.append(next(passing))  # Two batches in the script's hands: their memory is not one.
+        self.assertEqual(len(loader._loan), 2)
+        self.assertFalse((kept[0][0] == kept[1][0]).all())
+        self.assertEqual([ids.tolist() for _, _, ids in kept] + [ids.tolist() for _, _, ids in passing], whole)
+
     def test_a_batch_that_outlives_its_loader_is_given_back(self):
         loader = self.loader(batch_size=4)
         images, _ = next(iter(loader))
