@@ -26,8 +26,7 @@ void refuse_unmeasured(const TrainingModel& model, const WhatIfQuestion& questio
   refuse(!model.storage && !question.cache_sizes.empty(), "--cache-size", storage);
   refuse(!model.storage && !question.storage.empty(), "--storage", storage);
   refuse(!model.storage && !question.orders.empty(), "--order", storage);
-  for (const auto& asked : question.storage)
-    refuse(!(asked.bytes_per_s.value_or(1) > 0 && asked.factor.value_or(1) > 0), "--storage", "found 0, expected a value above 0");
+  for (const auto& asked : question.storage) whatif::require_positive(asked.bytes_per_s.value_or(asked.factor.value_or(0)), "--storage");
   const std::string others =
       "a profile of a launched training answers --workers, --cores, --accelerator-speed, --cache-size, --storage and --order; this belongs to "
       "profiles of a dataset (dsanalyze profile DATASET)";

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "training_supply.hpp"
+#include "whatif_parts.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -355,7 +356,7 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   const double cores = change.cores.value_or(model.cores);
   const double speed = change.speed.value_or(1);
   if (workers < 0) throw UsageError(fmt::format("--workers: found {}, expected 0 or more", workers));
-  if (!(cores > 0)) throw UsageError("--cores: found 0, expected a value above 0");
+  whatif::require_positive(cores, "--cores");
   if (!(speed > 0)) throw UsageError("--accelerator-speed: expected a factor above 0");
   if (change.cores && !model.worker_cpu)
     throw UsageError("--cores: the profile does not say how much CPU time its loader takes (an older dsanalyze made it): profile the command again");

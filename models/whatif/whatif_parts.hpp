@@ -16,6 +16,9 @@
 
 namespace dsanalyze::whatif {
 
+/// Throws UsageError, which names the option, where the value is 0, negative or no number.
+void require_positive(double value, const std::string& option);
+
 /// The rates and the cache of one configuration: those of one server, G that of one job.
 struct Setup {
   std::optional<double> ingestion;

@@ -7,13 +7,14 @@
 #include "whatif_parts.hpp"
 
 namespace dsanalyze::whatif {
-namespace {
-
-using Findings = std::vector<Finding>;
 
 void require_positive(double value, const std::string& option) {
   if (!(value > 0)) throw UsageError(fmt::format("{}: found {}, expected a value above 0", option, value));
 }
+
+namespace {
+
+using Findings = std::vector<Finding>;
 
 std::vector<Step> cache_steps(const RateModel& model, const WhatIfQuestion& question, Findings& findings) {
   std::vector<Step> steps;

@@ -26,16 +26,15 @@ enum class TimedRun : std::uint8_t { pilot, servers, fetch, curve, synthetic, tr
 /// How long each run may take. Runs that come after one that took longer than it might have less each, and none of them less than a rate needs.
 class TimeShares {
  public:
-  /// `weights` divide `planned` seconds among the runs, of a budget that is over after `budget` seconds.
   using Weights = std::array<double, static_cast<std::size_t>(TimedRun::full) + 1>;
+  /// `weights` divide `planned` seconds among the runs; a run of weight 0 is none. The budget is over after `budget` seconds.
   TimeShares(const Weights& weights, double planned, double budget);
 
-  [[nodiscard]] bool has(TimedRun run) const { return planned(run) > 0; }
   /// As planned, whatever the runs before it took.
   [[nodiscard]] double planned(TimedRun run) const { return m_seconds[static_cast<std::size_t>(run)]; }
   /// What `run` and those after it have of their planned time, `elapsed` seconds after the begin of the profile: 0 to 1.
   [[nodiscard]] double left(TimedRun run, double elapsed) const;
-  /// What `run` may take then: its planned time where that is short.
+  /// What `run` may take then: its part of what is left, and no less than a rate needs or was planned. 0 of a run that is none.
   [[nodiscard]] double seconds(TimedRun run, double elapsed) const;
 
  private:

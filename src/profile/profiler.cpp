@@ -172,23 +172,22 @@ double chosen_share(const RunContext& context, const std::optional<PrepServersRe
   return share;
 }
 
-double seconds_for(const RunContext& context, const TimeShares& shares, TimedRun run) { return shares.seconds(run, context.elapsed()); }
-
-/// P, its curve over cores, and C: what the warm cache serves to.
-template <typename Keep>
-void measure_prep(RunContext& context, Pipeline& warm, const TimeShares& shares, ProfileResult& result, Keep keep) {
-  Measured prep = run_prep(context, warm, seconds_for(context, shares, TimedRun::prep));
+/// P, its curve over cores, and C: what the warm cache serves to. `seconds` gives what each run may take now.
+template <typename Seconds, typename Keep>
+void measure_prep(RunContext& context, Pipeline& warm, Seconds seconds, ProfileResult& result, Keep keep) {
+  Measured prep = run_prep(context, warm, seconds(TimedRun::prep));
   result.distributions.prep_seconds = distribution(prep.times.prep);
   result.prep = keep(std::move(prep));
   if (!result.prep) return;
   const int all = context.inputs.settings.cores;
-  const std::vector<int> fewer = shares.has(TimedRun::fewer_cores) ? fewer_cores(all) : std::vector<int>{};
-  const double seconds_each = seconds_for(context, shares, TimedRun::fewer_cores) / static_cast<double>(std::max<std::size_t>(fewer.size(), 1));
+  const double for_fewer = seconds(TimedRun::fewer_cores);
+  const std::vector<int> fewer = for_fewer > 0 ? fewer_cores(all) : std::vector<int>{};
   for (const int cores : fewer) {
-    if (const auto point = measure_on_cores(context, warm, cores, seconds_each)) result.prep_by_cores.push_back(*point);
+    if (const auto point = measure_on_cores(context, warm, cores, for_fewer / static_cast<double>(fewer.size())))
+      result.prep_by_cores.push_back(*point);
   }
   result.prep_by_cores.push_back({all, result.prep->samples_per_s, result.prep->ci95_samples_per_s});
-  RateRecord cache = measure_cache(context, warm, seconds_for(context, shares, TimedRun::cache));
+  RateRecord cache = measure_cache(context, warm, seconds(TimedRun::cache));
   if (cache.samples_per_s > 0) result.cache = std::move(cache);
 }
 
@@ -237,9 +236,10 @@ ProfileResult run_profile(const ProfileInputs& given, const ProfilePlan& plan, E
     result.started_utc = utc_text(started);
     return result;
   }
-  const auto seconds = [&](TimedRun run) { return seconds_for(context, shares, run); };
+  const auto seconds = [&](TimedRun run) { return shares.seconds(run, context.elapsed()); };
   choose_io(context, shares.planned(TimedRun::pilot) / 2);
-  const auto servers = shares.has(TimedRun::servers) ? measure_prep_servers(context, seconds(TimedRun::servers)) : std::nullopt;
+  const double for_servers = seconds(TimedRun::servers);
+  const auto servers = for_servers > 0 ? measure_prep_servers(context, for_servers) : std::nullopt;
   if (inputs.settings.prep_place == PrepPlace::split && inputs.settings.gpu_share == 0) inputs.settings.gpu_share = chosen_share(context, servers);
   inputs.settings.gpu_share = share_of_batch(inputs.settings.gpu_share, static_cast<std::uint32_t>(inputs.settings.batch_size));
   PilotRates pilot = run_pilot(context, shares.planned(TimedRun::pilot) / 2);
@@ -312,7 +312,7 @@ ProfileResult run_profile(const ProfileInputs& given, const ProfilePlan& plan, E
   if (wanted("prep") || wanted("cached")) {
     Pipeline warm(inputs, run_spec(context, CacheKind::minio, context.subset->bytes()), timing);
     if (fill_cache(context, warm, seconds(TimedRun::filling))) {
-      if (wanted("prep")) measure_prep(context, warm, shares, result, keep);
+      if (wanted("prep")) measure_prep(context, warm, seconds, result, keep);
       if (wanted("cached")) keep(run_cached(context, warm, seconds(TimedRun::cached)));
     }
   }
