@@ -204,8 +204,8 @@ std::string launched_first_step(const ProfileResult& result) {
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
   if (!result.bottleneck && !result.prep && result.finds("prep-not-separable"))
     return "Let the order of the stream follow from a seed, or profile with a part of the data that fits into memory.";
-  const std::string longer = "Let the training run longer, so that all phases can be measured.";
-  if (!result.bottleneck || !result.loader || !result.waits) return longer;
+  constexpr std::string_view longer = "Let the training run longer, so that all phases can be measured.";
+  if (!result.bottleneck || !result.loader || !result.waits) return std::string(longer);
   if (result.bottleneck->detail == "accelerator" || result.bottleneck->detail == "delivery") return late_batches(result);
   if (result.bottleneck->detail == "outside")
     return fmt::format("Shorten what the script does outside of its steps (checkpoints, logging, validation): it takes {} of a step's {}.",
@@ -213,7 +213,7 @@ std::string launched_first_step(const ProfileResult& result) {
   if (result.bottleneck->detail == "storage")
     return "Keep the data in memory, or read it faster: with its data in memory the training is that much faster (see reached).";
   const bool watched = result.loader->style == LoaderRecord::Style::watched;
-  if (!result.prep && (watched || result.loader->workers > 0)) return longer;
+  if (!result.prep && (watched || result.loader->workers > 0)) return std::string(longer);
   if (const auto better = result.better_workers())
     return fmt::format("Try num_workers={} instead of {}: the loader alone delivers {} samples/s with it, now {}.", better->workers,
                        result.loader->workers, format_number(better->samples_per_s),
