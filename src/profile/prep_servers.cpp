@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t least_samples = 2048;
 constexpr int batches_of_subset = 8;
-constexpr double longest_start = 4;  ///< seconds
+constexpr double longest_start = 4;  ///< seconds, of nothing at all
 constexpr std::size_t batches_to_start = 2;
 
 struct ServerRate {
@@ -41,8 +41,9 @@ ServerRate measure_server(RunContext& context, Loader& loader, double seconds) {
         }
         if (begun == 0) return to_seconds(now - started) >= longest_start;
         const double took = to_seconds(now - begun);
-        if (took < seconds) return false;
         const auto samples = static_cast<double>(loader.totals().prep.samples - before);
+        // However busy the machine is, a server that works gives something.
+        if (took < seconds || (samples == 0 && took < longest_start)) return false;
         rate = {samples / took, samples > 0 ? (sample_cpu(context.inputs.host).own_seconds - cpu_before) / samples : 0};
         return true;
       },
