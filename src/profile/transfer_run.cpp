@@ -18,7 +18,7 @@ namespace {
 
 constexpr double copying_seconds = 0.02;  ///< about, of a window; by the GPU's clock, whose events tell half a microsecond
 constexpr double shortest_window = 0.002;
-constexpr double least_copies = 4;  ///< of a window on each stream: what starting the first one takes does not show
+constexpr double least_copies = 4;  ///< of a window on each stream, unless one is a window's time: what starting the first one takes does not show
 constexpr std::size_t most_estimates = 40;
 constexpr std::size_t least_estimates = 5;
 constexpr double never_too_long = 0.1;  ///< of one point of the curve
@@ -44,14 +44,17 @@ struct Path {
       : gpu(std::move(given)), to(gpu->allocate(bytes)), mark(gpu->make_mark()), stream(gpu->make_stream()) {}
 };
 
+/// Of a window, where one round takes `one` seconds.
+double least_rounds(double one) { return std::clamp(copying_seconds / one, 1.0, least_copies); }
+
+/// Whether an estimate takes no longer than `seconds`, or hardly any time.
+bool fits(double one, double seconds) { return one * least_rounds(one) * least_estimates <= std::max(seconds, never_too_long); }
+
 /// What is copied again and again, and how long that takes by the clocks of the GPUs.
 class Rounds {
  public:
   explicit Rounds(Timing timing) : m_timing(timing) {}
   virtual ~Rounds() = default;
-
-  /// Whether an estimate takes no longer than that, or hardly any time.
-  bool fits(double seconds_for_it) { return seconds(1) * least_copies * least_estimates <= std::max(seconds_for_it, never_too_long); }
 
   /// Seconds of so many rounds, of the GPU that takes longest.
   double seconds(std::size_t rounds) {
@@ -81,7 +84,7 @@ class Rounds {
     const double one = seconds(2) / 2;
     if (one <= 0) return {};
     const double window = std::clamp(seconds_for_it / least_estimates, shortest_window, copying_seconds);
-    const auto rounds = static_cast<std::size_t>(std::clamp(window / one, least_copies, 10'000.0));
+    const auto rounds = static_cast<std::size_t>(std::clamp(window / one, least_rounds(one), 10'000.0));
     std::vector<double> rates;
     while (rates.size() < most_estimates && (rates.size() < least_estimates || m_timing.clock->now() < end)) {
       if (stop.stop_requested()) throw Interrupted();
@@ -191,16 +194,21 @@ std::vector<TransferPoint> measure_transfer_curve(RunContext& context, double se
   std::vector<Bytes> sizes{Bytes{64} << 10, Bytes{1} << 20, Bytes{16} << 20};
   if (std::ranges::find(sizes, batch_bytes) == sizes.end()) sizes.push_back(batch_bytes);
   std::ranges::sort(sizes);
+  const double share = seconds / static_cast<double>(sizes.size() * 4);
   std::vector<TransferPoint> points;
-  for (const Bytes bytes : sizes)
-    for (const int streams : {1, 2})
-      for (const bool pinned : {true, false}) {
-        const double share = seconds / static_cast<double>(sizes.size() * 4);
+  for (const int streams : {1, 2})
+    for (const bool pinned : {true, false}) {
+      double shorter = 0;  // bytes/s of the copies before
+      for (const Bytes bytes : sizes) {
+        const double copied = static_cast<double>(bytes) * streams;
+        if (shorter > 0 && !fits(copied / shorter, share)) break;
         PlainRounds rounds(context.inputs.gpus.front(), bytes, streams, pinned, context.timing);
-        if (!rounds.fits(share)) continue;
-        const Estimate rate = times(rounds.estimate(share, context.stop), static_cast<double>(bytes) * streams);
+        if (!fits(rounds.seconds(1), share)) break;
+        const Estimate rate = times(rounds.estimate(share, context.stop), copied);
         if (rate.value > 0) points.push_back({static_cast<double>(bytes), streams, pinned, rate.value, rate.ci95});
+        shorter = rate.value;
       }
+    }
   return points;
 }
 
