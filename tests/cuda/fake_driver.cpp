@@ -337,7 +337,7 @@ EXPORT Result cuModuleGetFunction(Function* function, Module, const char* name) 
 }
 EXPORT Result cuLaunchKernel(Function function, unsigned blocks, unsigned rows_of_blocks, unsigned layers_of_blocks, unsigned threads,
                              unsigned rows_of_threads, unsigned layers_of_threads, unsigned, Stream stream, void** arguments, void**) {
-  const std::lock_guard lock(driver().mutex);
+  std::unique_lock lock(driver().mutex);
   Driver& d = driver();
   if (const Result result = ready(); result != Answer::success) return result;
   if (const double after = d.setting("lost_after", -1); after >= 0 && ++d.launches > after) {
@@ -351,6 +351,7 @@ EXPORT Result cuLaunchKernel(Function function, unsigned blocks, unsigned rows_o
         blocks * threads < static_cast<unsigned>(output.size) || rows_of_blocks * rows_of_threads < static_cast<unsigned>(output.size) ||
         !on_device(crops, layers_of_blocks * sizeof(dsanalyze::GpuCrop)))
       return invalid_value;
+    lock.unlock();  // other streams go on meanwhile
     for (unsigned sample = 0; sample < layers_of_blocks; ++sample)
       dsanalyze::crop_on_cpu(reinterpret_cast<const dsanalyze::GpuCrop*>(crops)[sample], output);
     return Answer::success;
