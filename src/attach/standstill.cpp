@@ -204,12 +204,21 @@ bool is_in_set(const std::filesystem::path& folder, std::string_view set, int nu
 /// Whether a signal's handler is set: its default would end the process.
 bool catches(int pid, int number) { return is_in_set(fmt::format("/proc/{}", pid), "SigCgt", number); }
 
+/// How a process is asked.
+struct Asked {
+  std::filesystem::path file;  ///< that it writes to
+  int of_main = 0;             ///< the signal at which its main thread writes where it is
+  int of_all = 0;              ///< the signal at which a thread writes where all are; not sent to a process that can be asked otherwise
+};
+
 /// Where a main thread lets no signal through (storage that does not answer), another one of its process can say where all of them are: a loader's
 /// worker has one that hands its batches over. Returns whether one was asked.
-bool ask_other_thread(int pid, int number) {
+bool ask_other_thread(int pid, const Asked& how) {
   constexpr char uninterruptible = 'D';
   const std::filesystem::path process = fmt::format("/proc/{}", pid);
-  if (state_of(process) != uninterruptible) return false;
+  const int number = how.of_all;
+  const bool deaf = state_of(process) == uninterruptible || is_in_set(process, "SigBlk", how.of_main);
+  if (!deaf || !catches(pid, number)) return false;
   std::error_code error;
   for (std::filesystem::directory_iterator each(process / "task", error), end; !error && each != end; each.increment(error)) {
     const std::string name = each->path().filename().native();
@@ -231,29 +240,28 @@ bool has_open(int pid, const std::filesystem::path& file) {
   return false;
 }
 
-/// The files by which processes say that they may be asked: by process, with the signal.
-struct Asked {
-  std::filesystem::path file;
-  int number = 0;
-};
+/// The files by which processes say that they may be asked: by process, with the signals.
 std::map<int, Asked> askable(const std::filesystem::path& folder) {
   std::map<int, Asked> found;
   std::error_code error;
   for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
     int pid = 0;
-    int number = 0;
+    int of_main = 0;
+    int of_all = 0;
     char more = 0;
-    if (std::sscanf(each->path().filename().c_str(), "stacks-%9d-%3d%c", &pid, &number, &more) == 2) found[pid] = {each->path(), number};
+    if (std::sscanf(each->path().filename().c_str(), "stacks-%9d-%3d-%3d%c", &pid, &of_main, &of_all, &more) == 3)
+      found[pid] = {each->path(), of_main, of_all};
   }
   return found;
 }
 
-/// Dumps of the processes, once all that were asked have answered or the time is over.
+/// What the processes wrote, once all that were asked have answered or the time is over.
 std::map<int, std::string> dumps_of(const std::vector<TreeProcess>& processes, const std::map<int, Asked>& can, const Clock& clock) {
   std::map<int, Asked> asked;
   for (const TreeProcess& process : processes)
-    if (const auto each = can.find(process.pid); each != can.end() && catches(process.pid, each->second.number) &&
-                                                 has_open(process.pid, each->second.file) && ::kill(process.pid, each->second.number) == 0)
+    if (const auto each = can.find(process.pid); each != can.end() && catches(process.pid, each->second.of_main) &&
+                                                 has_open(process.pid, each->second.file) &&
+                                                 ::syscall(SYS_tgkill, process.pid, process.pid, each->second.of_main) == 0)
       asked.insert(*each);
   std::set<int> asked_twice;
   std::map<int, std::string> dumps;
@@ -266,7 +274,7 @@ std::map<int, std::string> dumps_of(const std::vector<TreeProcess>& processes, c
       std::string dump = content(each.file).value_or("");
       all &= !dump.empty() && dump == dumps[pid];  // Nothing was added since the last look.
       // A call may let no signal through only once one has come.
-      if (dump.empty() && !asked_twice.contains(pid) && ask_other_thread(pid, each.number)) asked_twice.insert(pid);
+      if (dump.empty() && !asked_twice.contains(pid) && ask_other_thread(pid, each)) asked_twice.insert(pid);
       dumps[pid] = std::move(dump);
     }
   }

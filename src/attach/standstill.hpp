@@ -17,8 +17,8 @@ struct StackFrame {
   std::string function;
 };
 
-/// The stack of the main thread, innermost frame first, in what Python's faulthandler wrote of all threads: the last of them, as the latest comes
-/// first. Empty where there is none. What is no frame is passed over.
+/// The stack of the main thread, innermost frame first, in what Python's faulthandler wrote of it alone, or of all threads: the last of them, as the
+/// latest comes first. Empty where there is none. What is no frame is passed over.
 std::vector<StackFrame> main_stack(std::string_view dump);
 
 /// What a process does whose main thread has this stack.

@@ -76,8 +76,8 @@ TEST_CASE("a process that does not catch the signal is not asked: it would end")
     ::pause();
     ::_exit(0);
   }
-  folder.write(fmt::format("stacks-{}-50", child), "");
-  folder.write("stacks-x-50", "");
+  folder.write(fmt::format("stacks-{}-50-51", child), "");
+  folder.write("stacks-x-50-51", "");
   const Standstill found = explain_standstill({{child, ::getpid(), "child"}}, {}, folder.path(), *system_timing().clock);
   CHECK(::kill(child, 0) == 0);
   CHECK(found.cause.empty());

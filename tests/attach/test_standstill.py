@@ -1,4 +1,5 @@
 """A training that stands still is explained: which process, at which line, in which system call."""
+import ctypes
 import os
 import pathlib
 import subprocess
@@ -322,7 +323,7 @@ class Standstill(unittest.TestCase):
                         run.wait()
                     errors.seek(0)
                     everything = ' '.join(errors.read().split())
-                self.assertEqual((run.returncode, 'ended' in output), (0, True))
+                self.assertEqual((run.returncode, 'ended' in output), (0, True), everything)
                 # On a busy machine there may be further ones, without the file, and the last of them after the last step.
                 told = everything.split('no training step has ended for')[1:]
                 self.assertEqual(sum(f'opening {fifo}' in each for each in told), count, everything)
@@ -331,6 +332,45 @@ class Standstill(unittest.TestCase):
                 self.assertTrue(count or not told)
                 if count:
                     self.assertIn(f"still.py:{self.line_of('fifo')} in stand_still, opening {fifo}", everything)
+
+    def test_a_process_whose_threads_run_is_not_harmed_by_being_asked(self):
+        # A thread that looks at the frames of others while they run crashes within some hundred times.
+        busy = """if True:
+            import sys, threading, time
+            sys.path.insert(0, sys.argv[1])
+            from standstill import Standstill
+            kept = Standstill(sys.argv[2])
+            def make_frames():
+                while True:
+                    exec(compile('def f(n):\\n  return f(n - 1) if n else 0\\nf(20)', 'made', 'exec'), {})
+            def make_threads():
+                while True:
+                    one = threading.Thread(target=lambda: [len(str(number)) for number in range(50)])
+                    one.start()
+                    one.join()
+            for function in (make_frames, make_threads):
+                threading.Thread(target=function, daemon=True).start()
+            print('ready', flush=True)
+            time.sleep(120)  # here: asked
+        """
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            process = subprocess.Popen([sys.executable, '-c', busy, here.parents[1] / 'python' / 'dsanalyze' / '_attach', folder], stdout=subprocess.PIPE, text=True,
+                                       env=dict(os.environ, MALLOC_PERTURB_='92'))
+            try:
+                process.stdout.readline()
+                stacks, = pathlib.Path(folder).glob('stacks-*')
+                number = int(stacks.name.split('-')[2])
+                for _ in range(1000):
+                    ctypes.CDLL(None).tgkill(process.pid, process.pid, number)
+                    time.sleep(0.001)
+                self.assertIsNone(process.poll())
+                text = stacks.read_text()
+                self.assertGreater(text.count('in <module>'), 1)
+                self.assertFalse('make_' in text)
+            finally:
+                process.kill()
+                process.wait()
+                process.stdout.close()
 
     def test_a_first_batch_that_comes_from_another_machine_is_waited_for(self):
         for kind, workers in (('socket', 1), ('socket', 2), ('download', 2)):

@@ -1,4 +1,4 @@
-"""For a training that stands still: the launcher asks each process by a signal where its threads are, and reads which batch is waited for."""
+"""For a training that stands still: the launcher asks each process by a signal where its main thread is, and reads which batch is waited for."""
 import faulthandler
 import fcntl
 import os
@@ -10,12 +10,10 @@ between_signs = 200000000
 least_descriptor = 200  # Scripts that close the low ones, or count on the next one, are left alone.
 
 
-def _free_signal():
-    """A real-time signal that nothing handles; None where there is none."""
-    for number in range(signal.SIGRTMAX - 8, signal.SIGRTMIN + 8, -1):
-        if signal.getsignal(number) == signal.SIG_DFL:
-            return number
-    return None
+def _free_signals():
+    """Two real-time signals that nothing handles; None where there are none."""
+    free = [number for number in range(signal.SIGRTMAX - 8, signal.SIGRTMIN + 8, -1) if signal.getsignal(number) == signal.SIG_DFL]
+    return free[:2] if len(free) > 1 else None
 
 
 def _open(path, flags):
@@ -47,36 +45,43 @@ class Standstill:
 
     def __init__(self, folder):
         self._folder = folder
-        self._number = _free_signal()
+        self._numbers = _free_signals()
         self._stacks = self._batch = None
         self._told = 0
         self._notes = True  # Batches are written down.
         self.register()
 
     def register(self):
-        """The file named after the process and the signal says that it may be asked."""
+        """The file named after the process and the signals says that it may be asked. The first one is for the main thread, which writes where it is itself.
+        The second one is for another thread, which then writes where all are. That can crash a process whose threads run meanwhile, so it is only for one whose main
+        thread lets no signal through."""
         self.check()
         stacks, self._stacks = self._stacks, None
         _close(self._batch)
         self._batch = None
         try:
-            if self._number is not None:
-                self._stacks = _open(os.path.join(self._folder, 'stacks-{}-{}'.format(os.getpid(), self._number)), os.O_APPEND)
-                faulthandler.register(self._number, file=self._stacks, all_threads=True, chain=False)
+            if self._numbers is not None:
+                self._stacks = _open(self._file(), os.O_APPEND)
+                for number, all_threads in zip(self._numbers, (False, True)):
+                    faulthandler.register(number, file=self._stacks, all_threads=all_threads, chain=False)
         except (OSError, ValueError, RuntimeError):
             if stacks is not None:
-                faulthandler.unregister(self._number)
-            self._number = None
+                for number in self._numbers:
+                    faulthandler.unregister(number)
+            self._numbers = None
         _close(stacks)
 
+    def _file(self):
+        return os.path.join(self._folder, 'stacks-{}-{}-{}'.format(os.getpid(), *self._numbers))
+
     def check(self):
-        """Whether the process may still be asked: not where the script handles the signal itself since."""
-        if self._number is not None and signal.getsignal(self._number) != signal.SIG_DFL:
+        """Whether the process may still be asked: not where the script handles one of the signals itself since."""
+        if self._numbers is not None and any(signal.getsignal(number) != signal.SIG_DFL for number in self._numbers):
             try:
-                os.unlink(os.path.join(self._folder, 'stacks-{}-{}'.format(os.getpid(), self._number)))
+                os.unlink(self._file())
             except OSError:
                 pass
-            self._number = None
+            self._numbers = None
 
     def goes_on(self, at):
         """A batch is handed out for which the script does not wait: tells the launcher, a few times a second, that the script goes on."""
