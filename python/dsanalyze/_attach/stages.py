@@ -83,18 +83,20 @@ def _look(pipe, interval, thread, collate):
     """Until the worker ends, or its drain."""
     try:
         clock = time.pthread_getcpuclockid(thread)
-        last, last_of_all = time.clock_gettime_ns(clock), time.process_time_ns()
+        last, last_of_all, last_at = time.clock_gettime_ns(clock), time.process_time_ns(), time.monotonic_ns()
         drawn = Random(os.getpid())
         while True:
             planned = drawn.uniform(0.2, 1.8) * interval
             time.sleep(planned)
-            used, of_all = time.clock_gettime_ns(clock), time.process_time_ns()
+            used, of_all, at = time.clock_gettime_ns(clock), time.process_time_ns(), time.monotonic_ns()
             spent, last = used - last, used
             spent_by_all, last_of_all = of_all - last_of_all, of_all
+            passed, last_at = at - last_at, at
             if spent < least_busy * planned * 1e9:
                 continue
-            # Code that holds the interpreter's lock lets no look happen before its end: it is not to count for longer than was planned.
-            counted = min(1.0, planned * 1e9 / spent)
+            # Code that holds the interpreter's lock lets no look happen before its end: of the CPU time, what lies in the planned time counts. By the clock, as on a busy
+            # machine a thread has only a part of a core.
+            counted = min(1.0, planned * 1e9 / max(passed, 1))
             frame = sys._current_frames().get(thread)
             stage = stage_of(frame)
             if stage is not None:
