@@ -56,7 +56,7 @@ class GpuTest(unittest.TestCase):
         self.assertGreater(full["samples_per_s"], 0)
 
     def test_copies_that_bind_are_named_and_their_cure_predicted(self):
-        record, text = self.profiled("--accelerator", "cuda:4000", driver="bus=0.2e9")
+        record, text = self.profiled("--accelerator", "cuda:4000", driver="bus=0.1e9")
         self.assertEqual(record["bottleneck"]["resource"], "gpu")
         self.assertEqual(record["bottleneck"]["detail"], "transfer")
         self.assertIn("waits for copies to the GPU", text.replace("\n", " "))
@@ -66,7 +66,8 @@ class GpuTest(unittest.TestCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
         result = json.loads(answer.stdout)
         found = {(each["change"].get("transfer_factor"), each["change"].get("accelerator_speed")): each for each in result["answers"]}
-        self.assertAlmostEqual(found[(2, None)]["speedup"], 2, delta=0.02)  # the copies' rate is measured
+        # The rate of the copies is measured, and twice as much is far below what prep gives, on a busy machine too.
+        self.assertAlmostEqual(found[(2, None)]["speedup"], 2, delta=0.02)
         self.assertEqual(found[(40, None)]["bottleneck"], "cpu")
         self.assertAlmostEqual(found[(None, 2)]["speedup"], 1, places=6)
         self.assertEqual(found[(None, None)]["bottleneck_detail"], "transfer")
