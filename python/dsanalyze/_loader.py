@@ -100,6 +100,7 @@ class Loader:
             raise TypeError(f'share: found {share!r}, expected the address of a group, True, False or None')
         if share is True and group_variable not in os.environ:
             raise ValueError('share: found True, and there is no group: dsanalyze.share() or `dsanalyze share` starts one, or pass its address')
+        self._closing = False
         self._makers = makers_of(output, pin_memory is not False)
         self._transform = transform
         self._with_ids = with_ids
@@ -138,18 +139,24 @@ class Loader:
             if partition is not None:
                 options['settings']['partition'] = partition
             self._source = Own(options)
-        self._finalizer = weakref.finalize(self, self._source.close)
-        self._meet()
-        terms = self._source.terms()
-        report = self._source.report()
-        self._samples, self._batches, self._batch_size = terms.samples, terms.batches_per_epoch, terms.batch_size
-        self._short = self._samples % (self._batch_size * self._world) != 0  # The last batch of an epoch.
-        self._element, self._sample_shape = self._element_of(terms, report)
-        if self._shared:
-            self._check_terms(terms, dtype, layout, seed, prep)
-        elif report['array'] is not None and (prep is not None or (dtype is not None and dtype != {'u1': 'uint8', 'f4': 'float32'}.get(self._element))):
-            raise ValueError(f'{"prep" if prep is not None else "dtype"}: the samples are arrays ({report["array"]["dtype"]}), which come as they are')
         self._loan = Loan(self._source)
+        self._finalizer = weakref.finalize(self, self._loan.close)
+        try:
+            while (status := self._source.ready(look_ms)) == _library.TIMEOUT:  # The other ranks of a partition come.
+                pass
+            _library.require_ok(status)
+            terms = self._source.terms()
+            report = self._source.report()
+            self._samples, self._batches, self._batch_size = terms.samples, terms.batches_per_epoch, terms.batch_size
+            self._short = self._samples % (self._batch_size * self._world) != 0  # The last batch of an epoch.
+            self._element, self._sample_shape = self._element_of(terms, report)
+            if self._shared:
+                self._check_terms(terms, dtype, layout, seed, prep)
+            elif report['array'] is not None and (prep is not None or (dtype is not None and dtype != {'u1': 'uint8', 'f4': 'float32'}.get(self._element))):
+                raise ValueError(f'{"prep" if prep is not None else "dtype"}: the samples are arrays ({report["array"]["dtype"]}), which come as they are')
+        except BaseException:  # Who keeps the exception keeps this loader, which is no member of a group, nor a rank, any more.
+            self._finalizer()
+            raise
         # A batch of a group lies in memory that cannot be written to, which a tensor does not say of itself.
         self._lends = not self._makers.copies and (copy is False or (copy is None and not self._shared))
         # A loop holds its last batch while it takes the next one.
@@ -158,6 +165,7 @@ class Loader:
         self._start = self._at  # Where the next pass begins; None: behind the epoch that a pass was left in.
         self._waiting = sized(_library.Batch)  # What was taken, if its token is not 0, and not given yet: an interrupt may come in between.
         self._pass = None
+        self._taking = set()  # Threads that are in a call of a pass, and may read what is waiting. An interrupt can leave the main thread in it.
         self._again = False  # The batch at _at was taken, and transform raised.
         self._seeks_alone = not self._shared and partition is None  # Other jobs or ranks go on elsewhere together.
         #: The names of the classes, in the order of their numbers; empty where the dataset has none.
@@ -166,16 +174,6 @@ class Loader:
             log.warning('%s', finding['message'])
         if 0 < self._samples % (self._batch_size * self._world) < self._world and not drop_last:
             log.warning('the last batch of an epoch has no samples for some of the %s ranks; drop_last=True leaves it out', self._world)
-
-    def _meet(self):
-        """Waits for the other ranks of a partition."""
-        try:
-            while (status := self._source.ready(look_ms)) == _library.TIMEOUT:
-                pass
-            _library.require_ok(status)
-        except BaseException:
-            self._finalizer()
-            raise
 
     def _options(self, dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index):
         if '{' not in dataset and not pathlib.Path(dataset).exists():
@@ -290,6 +288,7 @@ class Loader:
     def _fetch(self):
         """Waits until a batch is there. False where none comes any more."""
         while not self._waiting.token:
+            self._require_usable()
             status = self._source.next(self._waiting, look_ms)
             if status == _library.OK:
                 break
@@ -303,6 +302,15 @@ class Loader:
 
     def _take(self, passing):
         """The next batch of a pass. StopIteration after the epoch's last."""
+        try:
+            self._taking.add(threading.get_ident())
+            return self._taken(passing)
+        finally:
+            self._taking.discard(threading.get_ident())
+            if self._closing and os.getpid() == self._process:
+                self._end()
+
+    def _taken(self, passing):
         self._require_usable()
         self._loan.settle()
         if self._again:
@@ -422,7 +430,22 @@ class Loader:
         """Prepares nothing more. Batches that the script still has stay valid; the threads that read end with the last of them."""
         if os.getpid() == self._process:
             self._pass = None
-            self._finalizer()
+            self._closing = True
+            self._taking.discard(threading.get_ident())
+            if not (self._shared and self._taking):  # Else the thread that takes a batch ends it, as it may read what would go.
+                self._end()
+
+    def _end(self):
+        if not self._taking:
+            self._release_waiting()
+        self._finalizer()
+
+    def __del__(self):
+        try:
+            if self._waiting.token and os.getpid() == self._process:
+                self._release_waiting()
+        except Exception:  # It was never made as a whole, or the interpreter ends.
+            pass
 
     def __enter__(self) -> 'Loader':
         return self
@@ -450,7 +473,7 @@ class Loader:
     def _require_usable(self):
         if os.getpid() != self._process:
             raise RuntimeError('this loader is the parent process\'s; a child of fork() makes one of its own')
-        if not self._finalizer.alive:
+        if self._closing or not self._finalizer.alive:
             if _ending and threading.current_thread() is not threading.main_thread():
                 raise SystemExit  # A daemon thread ends with the interpreter, without a word.
             raise RuntimeError('the loader is closed')

@@ -14,6 +14,7 @@ class Loan:
         self._process = os.getpid()
         self._lent = {}  # By token, a reference to the buffer. Without a lock: the collector may give a batch back in the thread that would hold it.
         self._interrupted = False
+        self._closed = False
 
     def __len__(self):
         return len(self._lent)
@@ -47,6 +48,14 @@ class Loan:
                 self._lent.pop(token, None)
         if not self._lent:
             _loans.discard(self)
+            if self._closed:
+                self._source.close()
+
+    def close(self):
+        """Closes the source: at once, or, where the batches' memory would go with it, when the last of them is given back."""
+        self._closed = not self._source.keeps_batches
+        if not self._closed or not self._lent:
+            self._source.close()
 
     def settle(self):
         """To be called now and then: what an interrupt kept from being given back is, and an interrupt that the collector was told is raised."""

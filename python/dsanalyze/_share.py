@@ -23,6 +23,7 @@ exit_usage = 2
 end_seconds = 0.5  # It looks ten times a second whether it is needed any more.
 most_lines = 50
 _open = set()  # A group that a script keeps no reference to stays until the script ends.
+_before_ended = {}  # By the address of a group that this process has ended, the one that its environment had named before.
 
 
 def _program():
@@ -76,10 +77,14 @@ class Group:
         if self not in _open or os.getpid() != self._owner:
             return
         _open.discard(self)
+        _before_ended[self.address] = self._before
         if os.environ.get(group_variable) == self.address:
             os.environ.pop(group_variable)
-            if self._before is not None:
-                os.environ[group_variable] = self._before
+            before = self._before
+            while before in _before_ended:  # Groups need not end in the order in which they began, the last one first.
+                before = _before_ended[before]
+            if before is not None:
+                os.environ[group_variable] = before
         if self._process is None:
             return
         self._process.stdin.close()

@@ -55,6 +55,7 @@ class _Source:
 
     prefix = ''
     closing = ''
+    keeps_batches = True  # What the script has stays where it is when the source is closed.
 
     def __init__(self):
         self.handle = ctypes.c_void_p()
@@ -105,6 +106,7 @@ class Shared(_Source):
 
     prefix = 'dsa_'
     closing = 'detach'
+    keeps_batches = False
 
     def __init__(self, batch_size, address):
         super().__init__()
@@ -124,6 +126,8 @@ class Shared(_Source):
 
     def state(self, _):
         raise LoaderError('the state of shared prep is that of its group, which `dsanalyze share` saves')
+
+    seek = state
 
     def report(self):
         return {}

@@ -119,6 +119,25 @@ class Failures(Case):
         self.assertFalse((kept[0][0] == kept[1][0]).all())
         self.assertEqual([ids.tolist() for _, _, ids in kept] + [ids.tolist() for _, _, ids in passing], whole)
 
+    def test_a_batch_that_was_taken_and_not_given_is_given_back_when_its_loader_goes(self):
+        for close in (True, False):
+            loader, given_back = dsanalyze.Loader(self.folder / 'data', 4, prep=dsanalyze.RandomResizedCrop(side)), []
+            release = loader._source.release
+            loader._source.release = lambda token: (given_back.append(token), release(token))
+
+            def fails(*_, **__):
+                raise MemoryError
+
+            loader._made = fails
+            with self.assertRaises(MemoryError):
+                next(iter(loader))
+            self.assertEqual(given_back, [])
+            if close:
+                loader.close()
+            del loader
+            gc.collect()
+            self.assertEqual(len(given_back), 1)
+
     def test_a_batch_that_outlives_its_loader_is_given_back(self):
         loader = self.loader(batch_size=4)
         images, _ = next(iter(loader))

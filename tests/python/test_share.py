@@ -100,6 +100,29 @@ class Share(unittest.TestCase):
                     self.assertEqual([joined(each) for each in passes], epochs * [list(range(samples))])
                     self.assertEqual({len(ids) for ids in passes[0][:-1]}, {batch_size})
 
+    def test_batches_that_are_read_in_place_outlive_their_loader(self):
+        with dsanalyze.share(self.data, 1, batch_size=8, dtype='uint8', prep=prep):
+            loader = dsanalyze.Loader(self.data, 8, copy=False)
+            images, _ = next(iter(loader))
+            first = images.sum()
+            with self.assertRaisesRegex(dsanalyze.LoaderError, 'state'):
+                loader.load_state_dict({'version': 1, 'world_size': 1, 'epoch': 0, 'batch': 0, 'sampler': ''})
+            loader.close()
+            self.assertEqual(images.sum(), first)
+
+    def test_a_refused_loader_is_no_job_though_its_error_is_kept(self):
+        with dsanalyze.share(self.data, 1, batch_size=8, dtype='uint8', prep=prep) as group:
+            with self.assertRaises(ValueError) as kept:
+                dsanalyze.Loader(self.data, 8, dtype='float32')
+            self.assertTrue(until(lambda: not answers(group.address)))  # Its last job has left it.
+            self.assertIn('dtype', str(kept.exception))
+
+    def test_groups_may_end_in_the_order_in_which_they_began(self):
+        groups = [dsanalyze.share(self.data, 1, batch_size=8, dtype='uint8', prep=prep) for _ in range(2)]
+        for group in groups:
+            group.close()
+        self.assertNotIn('DSANALYZE_GROUP', os.environ)
+
     def test_a_dependent_job_that_leaves_a_pass_goes_on_with_its_next_epoch(self):
         with dsanalyze.share(self.data, 1, mode='dependent', dtype='uint8', prep=prep), dsanalyze.Loader(self.data, 8, with_ids=True) as loader:
             next(iter(loader))
