@@ -23,6 +23,8 @@ exit_usage = 2
 end_seconds = 0.5  # It looks ten times a second whether it is needed any more.
 most_lines = 50
 _open = set()  # A group that a script keeps no reference to stays until the script ends.
+# A process that is forked has the pipe, too, whose end ends the group.
+os.register_at_fork(after_in_child=lambda: [group._process.stdin.close() for group in list(_open) if group._process is not None])
 _before_ended = {}  # By the address of a group that this process has ended, the one that its environment had named before.
 
 

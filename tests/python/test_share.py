@@ -168,6 +168,17 @@ class Share(unittest.TestCase):
         group.close()
         self.assertTrue(until(lambda: not answers(address)))
 
+    def test_a_killed_script_and_a_child_that_it_forked_leave_no_group_and_no_folder(self):
+        script_with_child = 'import os, sys, time, dsanalyze\nprint(dsanalyze.share(sys.argv[1], 2).address, flush=True)\npid = os.fork()\nif pid == 0: time.sleep(120)\nprint(pid, flush=True)\nos.kill(os.getpid(), 9)'
+        run = subprocess.Popen([sys.executable, '-c', script_with_child, self.data], stdout=subprocess.PIPE, text=True)
+        address, child = run.stdout.readline().strip(), int(run.stdout.readline())
+        try:
+            run.wait(60)
+            run.stdout.close()
+            self.assertTrue(until(lambda: not pathlib.Path(address).parent.exists(), 30))
+        finally:
+            os.kill(child, signal.SIGKILL)
+
     def test_what_cannot_be_is_refused_by_name(self):
         for arguments, options, kind, name in (
                 ((self.data, 0), {}, ValueError, 'jobs'), ((self.data, 2), {'mode': 'other'}, ValueError, 'mode'), ((self.data, 2), {'dtype': 'float64'}, ValueError, 'dtype'),

@@ -92,6 +92,8 @@ class ShareCommand final : public Command {
     m_ends_with_stdin = context.typed.given("--end-with-stdin");
     if (m_ends_with_stdin && !m_words.empty())
       throw UsageError("--end-with-stdin: a group with a COMMAND ends with its commands; leave one of them out");
+    // Who reads the notes may be gone before the group's end, which is to leave nothing all the same.
+    if (m_ends_with_stdin) ::signal(SIGPIPE, SIG_IGN);
     const std::array outputs{OutputFile{"-o", context.options.output.value_or("")}, OutputFile{"--trace", options.trace()},
                              OutputFile{"--save-state", m_save_state}};
     check_outputs(outputs, options.inputs());
