@@ -1,5 +1,4 @@
 """The loader that the analyzer recommends, for a training script: dsanalyze's own, in threads of this process."""
-import atexit
 import ctypes
 import math
 import os
@@ -10,7 +9,7 @@ from typing import Any, Callable, Iterator, Optional
 
 from . import _library
 from ._library import LoaderError, sized
-from ._loan import Loan
+from ._loan import Loan, ending
 from ._prep import Prep, form_of, options_of
 from ._ranks import ProcessGroup, ranks_options
 from ._sources import Own, Shared, group_variable, log, one_of, rank_and_world, whole
@@ -20,9 +19,6 @@ look_ms = 100  # A call of the library is not longer, so that Ctrl-C comes throu
 lent_at_once = 2  # The batch that the script has, and the one before it, whose names it still holds.
 state_version = 1
 most_epochs = 1 << 62
-_ending = []  # Holds something once the interpreter ends: before loaders are closed then, as what was registered last comes first.
-weakref.finalize(log, bool)
-atexit.register(_ending.append, True)
 
 
 # More than any sample has, of which an array uses a part: a type of ctypes for each size would take longer to make than the array.
@@ -474,7 +470,7 @@ class Loader:
         if os.getpid() != self._process:
             raise RuntimeError('this loader is the parent process\'s; a child of fork() makes one of its own')
         if self._closing or not self._finalizer.alive:
-            if _ending and threading.current_thread() is not threading.main_thread():
+            if ending and threading.current_thread() is not threading.main_thread():
                 raise SystemExit  # A daemon thread ends with the interpreter, without a word.
             raise RuntimeError('the loader is closed')
 

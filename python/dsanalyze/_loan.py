@@ -1,8 +1,12 @@
 """The batches of a loader that a script reads where they lie. Imports the standard library alone."""
+import atexit
 import os
 import sys
 import weakref
 
+ending = []  # Holds something once the interpreter ends: before loaders are closed then, as what was registered last comes first.
+weakref.finalize(sys.modules[__name__], bool)
+atexit.register(ending.append, True)
 _loans = set()  # Of which a batch is out: they outlive their loaders.
 
 
@@ -52,8 +56,8 @@ class Loan:
                 self._source.close()
 
     def close(self):
-        """Closes the source: at once, or, where the batches' memory would go with it, when the last of them is given back."""
-        self._closed = not self._source.keeps_batches
+        """Closes the source: at once, or, where the batches' memory would go with it, when the last of them is given back. At the end of the interpreter nobody reads any more."""
+        self._closed = not (self._source.keeps_batches or ending)
         if not self._closed or not self._lent:
             self._source.close()
 

@@ -351,7 +351,7 @@ class Standstill(unittest.TestCase):
             for function in (make_frames, make_threads):
                 threading.Thread(target=function, daemon=True).start()
             print('ready', flush=True)
-            time.sleep(120)  # here: asked
+            time.sleep(120)
         """
         with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
             process = subprocess.Popen([sys.executable, '-c', busy, here.parents[1] / 'python' / 'dsanalyze' / '_attach', folder], stdout=subprocess.PIPE, text=True,

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -109,6 +110,33 @@ class Share(unittest.TestCase):
                 loader.load_state_dict({'version': 1, 'world_size': 1, 'epoch': 0, 'batch': 0, 'sampler': ''})
             loader.close()
             self.assertEqual(images.sum(), first)
+
+    def test_a_script_that_ends_with_a_batch_in_its_hands_has_left_its_group(self):
+        lends = 'import sys, dsanalyze\nfor images, _ in dsanalyze.Loader(sys.argv[1], 8, copy=False): break'
+        with self.assertLogs('dsanalyze') as said:
+            with dsanalyze.share(self.data, 1, batch_size=8, dtype='uint8', prep=prep) as group:
+                subprocess.run([sys.executable, '-c', lends, self.data], timeout=60, check=True)
+                self.assertTrue(until(lambda: not answers(group.address)))
+            self.assertTrue(until(lambda: any(' left' in line for line in said.output[-4:])))
+        self.assertFalse([line for line in said.output if 'died' in line])
+
+    def test_a_shared_loader_is_closed_after_the_batch_that_another_thread_reads(self):
+        with dsanalyze.share(self.data, 1, batch_size=8, dtype='uint8', prep=prep):
+            loader, order = dsanalyze.Loader(self.data, 8), []
+            made, close = loader._made, loader._source.close
+
+            def reads(*arguments, **named):
+                closing = threading.Thread(target=loader.close)
+                closing.start()
+                closing.join()
+                order.append('read')
+                return made(*arguments, **named)
+
+            loader._made, loader._source.close = reads, lambda: (order.append('closed'), close())
+            next(iter(loader))
+            self.assertEqual(order, ['read', 'closed'])
+            with self.assertRaisesRegex(RuntimeError, 'closed'):
+                iter(loader)
 
     def test_a_refused_loader_is_no_job_though_its_error_is_kept(self):
         with dsanalyze.share(self.data, 1, batch_size=8, dtype='uint8', prep=prep) as group:
