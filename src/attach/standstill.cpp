@@ -266,6 +266,7 @@ std::map<int, std::string> dumps_of(const std::vector<TreeProcess>& processes, c
   std::set<int> asked_twice;
   std::map<int, std::string> dumps;
   const Deadline deadline = clock.after(answer_seconds);
+  const Deadline silent = clock.after(answer_seconds / 2);  // A call that only reads from a disk has ended by then.
   constexpr std::chrono::milliseconds pause{50};
   for (bool all = asked.empty(); !all && clock.now() < deadline.at;) {
     std::this_thread::sleep_for(pause);
@@ -273,8 +274,7 @@ std::map<int, std::string> dumps_of(const std::vector<TreeProcess>& processes, c
     for (const auto& [pid, each] : asked) {
       std::string dump = content(each.file).value_or("");
       all &= !dump.empty() && dump == dumps[pid];  // Nothing was added since the last look.
-      // A call may let no signal through only once one has come.
-      if (dump.empty() && !asked_twice.contains(pid) && ask_other_thread(pid, each)) asked_twice.insert(pid);
+      if (dump.empty() && clock.now() >= silent.at && !asked_twice.contains(pid) && ask_other_thread(pid, each)) asked_twice.insert(pid);
       dumps[pid] = std::move(dump);
     }
   }
