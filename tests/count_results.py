@@ -16,6 +16,9 @@ import sys
 DOCTEST = re.compile(r"\[doctest\] test cases:\s*(\d+)\s*\|\s*(\d+) passed\s*\|\s*(\d+) failed\s*\|\s*(\d+) skipped")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \(([^)]*)\))?\s*$", re.MULTILINE)
+DOCTEST_CASE = re.compile(r"^TEST CASE:\s+(.*?)\n(.*?)(?=^={10}|\Z)", re.MULTILINE | re.DOTALL)
+DOCTEST_ERROR = re.compile(r"^\S+: (?:FATAL )?ERROR: .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+UNITTEST_FAILED = re.compile(r"^(?:FAIL|ERROR): (.*)$", re.MULTILINE)
 TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 GOOD = ("OK", "EXPECTEDFAIL")
 
@@ -49,9 +52,23 @@ def count_doctest(output):
     return total
 
 
+def output_of(entry):
+    return TERMINAL_COLOUR.sub("", (entry.get("stdout") or "") + "\n" + (entry.get("stderr") or ""))
+
+
+def failed_cases(output):
+    """The names of the cases that the output says failed, those of doctest each with its first error."""
+    cases = []
+    for name, text in DOCTEST_CASE.findall(output):
+        error = DOCTEST_ERROR.search(text)
+        if error:
+            cases.append(f"{name.strip()}: {' '.join(error.group().split())}")
+    return cases + [name.strip() for name in UNITTEST_FAILED.findall(output)]
+
+
 def count_test(entry):
     """Of one line of testlog.json."""
-    output = TERMINAL_COLOUR.sub("", (entry.get("stdout") or "") + "\n" + (entry.get("stderr") or ""))
+    output = output_of(entry)
     result = entry["result"]
     count = count_doctest(output) or count_unittest(output)
     if count is None:
@@ -64,13 +81,13 @@ def count_test(entry):
 
 
 def count_log(text):
-    """(total, [(name, count)]) of a whole testlog.json: one JSON document a line."""
+    """(total, [(name, count, failed cases)]) of a whole testlog.json: one JSON document a line."""
     counts = []
     for line in text.splitlines():
         if line.strip():
             entry = json.loads(line)
-            counts.append((entry["name"], count_test(entry)))
-    return sum((count for _, count in counts), Count()), counts
+            counts.append((entry["name"], count_test(entry), failed_cases(output_of(entry))))
+    return sum((count for _, count, _ in counts), Count()), counts
 
 
 def main():
@@ -84,9 +101,11 @@ def main():
         print("0 passed, 1 failed")
         return 1
     total, counts = count_log(log.read_text())
-    for name, count in counts:
+    for name, count, cases in counts:
         if count.failed:
             print(f"  failed: {name} ({count.failed})")
+            for case in cases:
+                print(f"    {case}")
     if total.skipped:
         print(f"  skipped: {total.skipped}")
     if total.passed + total.failed == 0:

@@ -56,7 +56,7 @@ class Loan:
                 self._source.close()
 
     def close(self):
-        """Closes the source: at once, or, where the batches' memory would go with it, when the last of them is given back. At the end of the interpreter nobody reads any more."""
+        """Closes the source: at once, or, where the batches' memory would go with it, when the last of them is given back. No batch is read any more at the end of the interpreter."""
         self._closed = not (self._source.keeps_batches or ending)
         if not self._closed or not self._lent:
             self._source.close()

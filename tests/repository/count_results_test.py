@@ -40,6 +40,13 @@ class CountResults(unittest.TestCase):
         self.assertEqual(self.count(stdout="fine"), (1, 0, 0))
         self.assertEqual(self.count(result="SKIP"), (0, 0, 1))
 
+    def test_the_failed_cases_are_named(self):
+        rule = "=" * 79
+        doctest = f"{rule}\n../a_test.cpp:5:\nTEST CASE:  a told one\n\n../a_test.cpp:7: MESSAGE: told\n\n{rule}\n../a_test.cpp:9:\nTEST CASE:  a bad one\n\n../a_test.cpp:11: ERROR: CHECK( a == b ) is NOT correct!\n  values: CHECK( 1 == 2 )\n\n{rule}\n"
+        self.assertEqual(count_results.failed_cases(doctest), ["a bad one: ../a_test.cpp:11: ERROR: CHECK( a == b ) is NOT correct! values: CHECK( 1 == 2 )"])
+        self.assertEqual(count_results.failed_cases("FAIL: test_a (x.X.test_a)\n---\nERROR: test_b (x.X.test_b)\n"), ["test_a (x.X.test_a)", "test_b (x.X.test_b)"])
+        self.assertEqual(count_results.failed_cases("fine\n"), [])
+
     def test_a_log_is_summed_over_its_lines(self):
         log = "\n".join(json.dumps(line) for line in (entry(stdout=DOCTEST.format(2, 2, 0)), entry(result="FAIL"), entry()))
         total, counts = count_results.count_log(log)
