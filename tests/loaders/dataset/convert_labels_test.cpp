@@ -106,11 +106,11 @@ TEST_CASE("labels that have names become folders however few samples there are, 
     return text;
   };
   const DatasetFolder folder;
-  add_labelled(folder, {7, 12'000}, names(12'001));
+  add_labelled(folder, {7, 1'200}, names(1'201));
   convert(folder.root(), folder.path() / "files", ConvertFormat::folder);
   CHECK(labels_by_content(folder.path() / "files") == labels_by_content(folder.root()));
   const DatasetFolder beyond;
-  add_labelled(beyond, {7, 12'000}, names(100'003));
+  add_labelled(beyond, {7, 1'200}, names(100'003));
   CHECK(says(error_of([&] { convert(beyond.root(), beyond.path() / "files", ConvertFormat::folder); }), "100001 folders"));
 }
 
