@@ -118,8 +118,13 @@ def last_error():
     return library().dsa_last_error().decode(errors='replace')
 
 
+_arguments_of = {'world': 'world_size', 'flip_probability': 'p', 'deviation': 'std'}  # By the keys of dsa_loader_open().
+
+
 def as_arguments(text):
-    """A message in which options of the command line are named as arguments are."""
+    """A message in which options of the command line, and places in JSON, are named as arguments are."""
+    text = re.sub(r'^options: (?:(?:settings|prep): )?', '', text)
+    text = re.sub(r'^(?:/[a-z_]+)*/([a-z_]+)(?:/\d+)?:', lambda place: f'{_arguments_of.get(place[1], place[1])}:', text)
     return re.sub(r'--([a-z][a-z-]*)', lambda option: option[1].replace('-', '_'), text)
 
 

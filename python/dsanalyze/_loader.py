@@ -2,21 +2,20 @@
 import ctypes
 import math
 import os
-import pathlib
 import threading
 import weakref
 from typing import Any, Callable, Iterator, Optional
 
 from . import _library
+from ._arguments import flag, one_of, path, whole
 from ._library import LoaderError, sized
 from ._loan import Loan, ending
-from ._prep import Prep, form_of, options_of
+from ._prep import Prep, form_of
 from ._ranks import ProcessGroup, ranks_options
-from ._sources import Own, Shared, group_variable, log, one_of, rank_and_world, whole
+from ._sources import Own, Shared, group_variable, lent_at_once, log, own_options, rank_and_world
 from ._tensors import makers_of
 
 look_ms = 100  # A call of the library is not longer, so that Ctrl-C comes through.
-lent_at_once = 2  # The batch that the script has, and the one before it, whose names it still holds.
 state_version = 1
 most_epochs = 1 << 62
 
@@ -38,7 +37,7 @@ def _buffer_of(batch):
 def _classes_of(folder):
     """The names of the class folders, in the order that their numbers have."""
     try:
-        return [os.fsdecode(name) for name in sorted(os.fsencode(entry.name) for entry in os.scandir(folder) if entry.is_dir())]
+        return [os.fsdecode(name) for name in sorted(os.fsencode(entry.name) for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith('.'))]
     except OSError:
         return []
 
@@ -88,10 +87,11 @@ class Loader:
                  key_file: 'os.PathLike[str] | str | None' = None, peer_timeout: Optional[float] = None, epoch_timeout: Optional[float] = None):
         self._process = os.getpid()
         for name, value in (('shuffle', shuffle), ('drop_last', drop_last), ('with_ids', with_ids)):
-            if type(value).__name__ not in ('bool', 'bool_'):  # NumPy's, too.
-                raise TypeError(f'{name}: found {value!r}, expected True or False')
-        if copy is not None and not isinstance(copy, bool):
-            raise TypeError(f'copy: found {copy!r}, expected True, False or None')
+            flag(name, value)
+        for name, value in (('copy', copy), ('pin_memory', pin_memory)):
+            flag(name, value, (None,))
+        if transform is not None and not callable(transform):
+            raise TypeError(f'transform: found {transform!r}, expected a function that is called with a finished batch')
         if share is not None and not isinstance(share, (bool, str)):
             raise TypeError(f'share: found {share!r}, expected the address of a group, True, False or None')
         if share is True and group_variable not in os.environ:
@@ -104,7 +104,7 @@ class Loader:
         address = share if isinstance(share, str) else None
         self._shared = address is not None or (share is not False and group_variable in os.environ)
         self._rank, self._world = (0, 1) if self._shared else rank_and_world(rank, world_size)
-        dataset = os.fsdecode(dataset)
+        dataset = path('dataset', dataset)
         batch_size = whole('batch_size', batch_size, 1)
         if self._shared:
             if partition is not None:
@@ -124,7 +124,7 @@ class Loader:
             ranks = ranks_options(partition, rendezvous, listen, key_file, peer_timeout, epoch_timeout)
             group = ProcessGroup() if partition is not None and self._world > 1 and rendezvous is None else None
             try:
-                options = self._options(dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index)
+                options = own_options(self._rank, self._world, dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index)
             except BaseException as error:
                 if group is not None:
                     group.fail(error)
@@ -138,7 +138,7 @@ class Loader:
         self._loan = Loan(self._source)
         self._finalizer = weakref.finalize(self, self._loan.close)
         try:
-            while (status := self._source.ready(look_ms)) == _library.TIMEOUT:  # The other ranks of a partition come.
+            while (status := self._source.ready(look_ms)) == _library.TIMEOUT:  # The dataset is opened, and the other ranks of a partition come.
                 pass
             _library.require_ok(status)
             terms = self._source.terms()
@@ -170,35 +170,6 @@ class Loader:
             log.warning('%s', finding['message'])
         if 0 < self._samples % (self._batch_size * self._world) < self._world and not drop_last:
             log.warning('the last batch of an epoch has no samples for some of the %s ranks; drop_last=True leaves it out', self._world)
-
-    def _options(self, dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index):
-        if '{' not in dataset and not pathlib.Path(dataset).exists():
-            raise FileNotFoundError(f'dataset: there is no {dataset}')
-        if index is not None and not pathlib.Path(os.fsdecode(index)).exists():
-            raise FileNotFoundError(f'index: there is no {os.fsdecode(index)}')
-        for name, path in (('dataset', dataset), ('index', os.fsdecode(index or ''))):
-            try:
-                path.encode()
-            except UnicodeEncodeError:
-                raise ValueError(f'{name}: the path {path!r} is not UTF-8') from None
-        if dtype is None:
-            dtype = 'float32' if form_of(prep) is None else 'uint8'
-        dtype = one_of('dtype', dtype, ('float32', 'uint8'))
-        settings = {'dataset': dataset, 'batch_size': batch_size, 'dtype': dtype, 'layout': one_of('layout', layout, ('nchw', 'nhwc')),
-                    'seed': 1 if seed is None else whole('seed', seed, 0), 'on_error': one_of('on_error', on_error, ('skip', 'substitute', 'fail')),
-                    'cache': 'page' if cache_size is None else 'minio'}
-        if workers is not None:
-            settings['workers'] = whole('workers', workers, 1)
-        if not shuffle:
-            settings.update(order='sequential', shuffle_buffer_samples=1)
-        options = {'settings': settings, **options_of(prep, dtype), 'rank': self._rank, 'world': self._world, 'held': lent_at_once + 1}
-        if cache_size is not None:
-            if isinstance(cache_size, bool) or not isinstance(cache_size, (str, int)):
-                raise TypeError(f'cache_size: found {cache_size!r}, expected a text such as "35%" or "20GiB", or a number of bytes')
-            options['cache_size'] = str(cache_size)
-        if index is not None:
-            options['index'] = os.fsdecode(index)
-        return options
 
     def _element_of(self, terms, report):
         """The type of an element as NumPy writes it, and the shape of a sample."""
@@ -250,9 +221,11 @@ class Loader:
         return self._start if self._start is not None else (self._at[0] + 1, 0)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass gives this epoch, from its first batch on. Passes give one after another by themselves."""
+        """The next pass gives this epoch, from its first batch on, or from where load_state_dict() has said. Passes give one after another by themselves."""
         self._require_usable()
         epoch = whole('epoch', epoch, 0, most_epochs)
+        if self._pass is None and self._start is not None and epoch == self._start[0]:
+            return
         if self._shared and epoch != self.epoch:
             raise LoaderError(f'epoch: found {epoch}; the next epoch of the group that `dsanalyze share` started is {self.epoch}')
         self._pass = None
@@ -312,6 +285,11 @@ class Loader:
         if self._again:
             self._source.seek(self._source.state(self._at))
             self._again = False
+        if not len(self) and passing is self._pass:  # Its only batch is short, and left out.
+            passing.ended = True
+            if not self._shared:
+                self._start = (self._start[0] + 1, 0)
+            raise StopIteration
         while True:
             self._require_usable()
             if passing is not self._pass:
@@ -408,6 +386,8 @@ class Loader:
             raise ValueError(f'state: found {state!r:.100}, expected what state_dict() gave')
         if state['batch'] != 0 and state['world_size'] != self._world:
             raise ValueError(f'state: it was saved in the middle of an epoch by one of {state["world_size"]} ranks, and this is one of {self._world}; go on with as many, or from an epoch\'s begin')
+        if _stands_at(state['sampler'], self._batch_size) not in (None, _stands_at(self._source.state((state['epoch'], state['batch'])), self._batch_size)):
+            raise ValueError(f'state: its epoch {state["epoch"]} and batch {state["batch"]} are not where its sampler stands: {state["sampler"]!r:.100}')
         passing, self._pass = self._pass, None
         try:
             self._source.seek(state['sampler'])
@@ -475,6 +455,12 @@ class Loader:
             raise RuntimeError('the loader is closed')
 
 
+def _stands_at(sampler, batch_size):
+    """Epoch and sample of a sampler's state, as its text has them; None of another batch size, with which the source says what goes together."""
+    words = sampler.split()  # A version, the seed, epoch, sample, ..., the batch size and a digest.
+    return words[2:4] if len(words) > 4 and words[-2] == str(batch_size) else None
+
+
 def _behind(batch):
     """The place behind a batch."""
     return (batch.epoch + 1, 0) if batch.last_of_epoch else (batch.epoch, batch.index + 1)
@@ -491,6 +477,6 @@ class _Pass:
         return self
 
     def __next__(self):
-        if self.ended or not len(self._loader):
+        if self.ended:
             raise StopIteration
         return self._loader._take(self)

@@ -1,25 +1,15 @@
 """What becomes of an image: objects that say what to do, which the library does in its threads."""
-import math
-import operator
 from typing import Optional, Sequence, Tuple, Union
+
+from ._arguments import numbers, whole
 
 imagenet_mean = (0.485, 0.456, 0.406)
 imagenet_std = (0.229, 0.224, 0.225)
+most_pixels = 1 << 16  # A side, in JPEG and here.
 
 
-def _whole(name, value):
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f'{name}: found {value!r}, expected a whole number') from None
-
-
-def _numbers(name, value, count):
-    """So many numbers; one stands for all of them."""
-    values = [value] * count if isinstance(value, (int, float)) else list(value)
-    if len(values) != count or not all(math.isfinite(each) for each in values):
-        raise ValueError(f'{name}: found {value!r}, expected {count} numbers')
-    return tuple(float(each) for each in values)
+def _is_above_0(number):
+    return number > 0
 
 
 class _Step:
@@ -42,35 +32,36 @@ class RandomResizedCrop(_Step):
     """
 
     def __init__(self, size: int = 224, scale: Tuple[float, float] = (0.08, 1.0), ratio: Tuple[float, float] = (3 / 4, 4 / 3)):
-        super().__init__(size=_whole('size', size), scale=_numbers('scale', scale, 2), ratio=_numbers('ratio', ratio, 2))
+        super().__init__(size=whole('size', size, 1, most_pixels), scale=numbers('scale', scale, 2, _is_above_0, 'numbers above 0'),
+                         ratio=numbers('ratio', ratio, 2, _is_above_0, 'numbers above 0'))
 
 
 class Resize(_Step):
     """The shorter side becomes `size` pixels, with antialiasing, as torchvision's Resize. A CenterCrop follows it."""
 
     def __init__(self, size: int = 256):
-        super().__init__(size=_whole('size', size))
+        super().__init__(size=whole('size', size, 1, most_pixels))
 
 
 class CenterCrop(_Step):
     """The middle size x size pixels. Without a Resize before it, the shorter side becomes `size` first."""
 
     def __init__(self, size: int = 224):
-        super().__init__(size=_whole('size', size))
+        super().__init__(size=whole('size', size, 1, most_pixels))
 
 
 class HorizontalFlip(_Step):
     """Mirrors an image with probability p. Follows a RandomResizedCrop."""
 
     def __init__(self, p: float = 0.5):
-        super().__init__(p=_numbers('p', p, 1)[0])
+        super().__init__(p=numbers('p', p, 1, lambda number: 0 <= number <= 1, 'a number from 0 to 1')[0])
 
 
 class Normalize(_Step):
     """Values from 0 to 1, less the mean, over the standard deviation, each a number a channel. For dtype float32."""
 
     def __init__(self, mean: Sequence[float] = imagenet_mean, std: Sequence[float] = imagenet_std):
-        super().__init__(mean=_numbers('mean', mean, 3), std=_numbers('std', std, 3))
+        super().__init__(mean=numbers('mean', mean, 3), std=numbers('std', std, 3, _is_above_0, 'numbers above 0'))
 
 
 class Decoded(_Step):

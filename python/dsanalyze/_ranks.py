@@ -2,7 +2,6 @@
 import datetime
 import itertools
 import json
-import math
 import os
 import secrets
 import socket
@@ -10,7 +9,7 @@ import sys
 import time
 
 from ._library import LoaderError
-from ._sources import one_of
+from ._arguments import one_of, optional_text, seconds
 
 modes = ('partitioned', 'locality')
 meeting_seconds = 60
@@ -20,8 +19,8 @@ _meetings = itertools.count()  # Of this process: as many in each rank of a proc
 
 def ranks_options(partition, rendezvous, listen, key_file, peer_timeout, epoch_timeout):
     """The options of a loader that are about other ranks, as far as they are given. Raises ValueError."""
-    options = {'rendezvous': _text('rendezvous', rendezvous), 'listen': _text('listen', listen), 'key_file': _text('key_file', key_file),
-               'peer_timeout': _seconds('peer_timeout', peer_timeout, 3600), 'epoch_timeout': _seconds('epoch_timeout', epoch_timeout, 86_400)}
+    options = {'rendezvous': optional_text('rendezvous', rendezvous), 'listen': optional_text('listen', listen), 'key_file': optional_text('key_file', key_file),
+               'peer_timeout': seconds('peer_timeout', peer_timeout, 3600), 'epoch_timeout': seconds('epoch_timeout', epoch_timeout, 86_400)}
     options = {name: value for name, value in options.items() if value is not None}
     if partition is None and options:
         raise ValueError(f'{next(iter(options))}: without partition="partitioned" or "locality" ranks ask one another for nothing')
@@ -30,23 +29,6 @@ def ranks_options(partition, rendezvous, listen, key_file, peer_timeout, epoch_t
     if 'key_file' in options and 'rendezvous' not in options:
         raise ValueError('key_file: it belongs to rendezvous; through torch.distributed the ranks tell one another a key')
     return options
-
-
-def _text(name, value):
-    if value is None:
-        return None
-    try:
-        return os.fsdecode(value)
-    except TypeError:
-        raise ValueError(f'{name}: found {value!r}, expected a text or a path') from None
-
-
-def _seconds(name, value, most):
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or not 0.1 <= value <= most:
-        raise ValueError(f'{name}: found {value!r}, expected seconds from 0.1 to {most:,}')
-    return float(value)
 
 
 class ProcessGroup:

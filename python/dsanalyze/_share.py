@@ -13,12 +13,12 @@ import threading
 from typing import Any, Optional
 
 from . import _library
+from ._arguments import memory, one_of, path, whole
 from ._library import LoaderError
 from ._prep import Prep, RandomResizedCrop, options_of
-from ._sources import group_variable, log, one_of, whole
+from ._sources import group_variable, log, scheme
 
 modes = ('coordinated', 'dependent')
-scheme = 'unix:'
 exit_usage = 2
 end_seconds = 0.5  # It looks ten times a second whether it is needed any more.
 most_lines = 50
@@ -123,7 +123,7 @@ def _started(words):
     except BaseException:
         process.kill()
         raise
-    said = _library.as_arguments('\n'.join(lines)).split('error: ', 1)[-1]
+    said = _library.as_arguments('\n'.join(line for line in lines if not line.startswith('see: ')).split('error: ', 1)[-1])
     return None, (ValueError if process.returncode == exit_usage else LoaderError)(said)
 
 
@@ -146,29 +146,35 @@ def share(dataset: 'os.PathLike[str] | str', jobs: int, *, mode: str = 'coordina
     its part) or "coordinator" (one process does).
 
     Nothing is left of the group when this process has ended, also by SIGKILL, and no job uses it any more.
-    Raises ValueError (arguments), LoaderError (a dataset that cannot be opened, no program). Threads: one at a time.
+    Raises FileNotFoundError, TypeError, ValueError (arguments), LoaderError (a dataset that cannot be opened, no program). Threads: one at a time.
     """
     one_of('mode', mode, modes)
     options = {'jobs': whole('jobs', jobs, 1), 'share': mode, 'batch_size': whole('batch_size', batch_size, 1), 'dtype': one_of('dtype', dtype, ('float32', 'uint8')),
-               'layout': one_of('layout', layout, ('nchw', 'nhwc')), 'seed': whole('seed', seed, 0), 'on_error': on_error, 'cache': 'page' if cache_size is None else 'minio',
-               'cache_size': cache_size, 'workers': workers, 'epochs': epochs, 'held': held, 'staging_size': staging_size, 'producers': producers,
-               'index': None if index is None else os.path.abspath(os.fsdecode(index))}
-    path = None
+               'layout': one_of('layout', layout, ('nchw', 'nhwc')), 'seed': whole('seed', seed, 0), 'on_error': one_of('on_error', on_error, ('skip', 'substitute', 'fail')), 'cache': 'page' if cache_size is None else 'minio',
+               'cache_size': memory('cache_size', cache_size), 'staging_size': memory('staging_size', staging_size), 'producers': producers,
+               **{name: None if value is None else whole(name, value, 1) for name, value in (('workers', workers), ('epochs', epochs), ('held', held))},
+               'index': None if index is None else os.path.abspath(path('index', index))}
+    dataset = os.path.abspath(path('dataset', dataset))
+    at = None
     if address is not None:
-        path = os.path.abspath(address[len(scheme):] if address.startswith(scheme) else address)
-        options['listen'] = scheme + path
-        if _answers(path):
-            return Group(scheme + path)
+        at = path('address', address)
+        at = os.path.abspath(at[len(scheme):] if at.startswith(scheme) else at)
+        options['listen'] = scheme + at
+        if _answers(at):
+            return Group(scheme + at)
+    for name, needed in (('dataset', dataset), ('index', options['index'])):
+        if needed is not None and '{' not in needed and not os.path.exists(needed):
+            raise FileNotFoundError(f'{name}: there is no {needed}')
     with tempfile.TemporaryDirectory(prefix='dsanalyze-') as folder:
         workload = pathlib.Path(folder, 'prep.json')
         workload.write_text(json.dumps(_workload(prep, dtype, options['batch_size'])))
-        words = [_program(), 'share', os.path.abspath(os.fsdecode(dataset)), '--end-with-stdin', '--workload', os.fspath(workload)]
+        words = [_program(), 'share', dataset, '--end-with-stdin', '--workload', os.fspath(workload)]
         for name, value in options.items():
             if value is not None:
                 words += [f'--{name.replace("_", "-")}', str(value)]
         group, error = _started(words)
     if group is not None:
         return group
-    if path is not None and _answers(path):
-        return Group(scheme + path)  # Another script was faster.
+    if at is not None and _answers(at):
+        return Group(scheme + at)  # Another script was faster.
     raise error

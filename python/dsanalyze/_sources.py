@@ -2,35 +2,23 @@
 import ctypes
 import json
 import logging
-import operator
 import os
 import time
 
 from . import _library
+from ._arguments import flag, memory, one_of, path, whole
 from ._library import LoaderError, library, require_ok, sized
+from ._prep import form_of, options_of
 
 log = logging.getLogger('dsanalyze')
 attach_seconds = 600
+attach_ms = 500  # A call of the library is not longer, so that Ctrl-C comes through.
+lent_at_once = 2  # The batch that the script has, and the one before it, whose names it still holds.
 group_variable = 'DSANALYZE_GROUP'
+scheme = 'unix:'  # Of a group's address; a path alone means the same.
 # Of torchrun, srun and mpirun. A script of sbatch has SLURM's numbers, too, and is no step, which srun starts.
 _ranks = (('RANK', 'WORLD_SIZE', 'WORLD_SIZE'), ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_STEP_ID'),
           ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_SIZE'), ('PMI_RANK', 'PMI_SIZE', 'PMI_SIZE'))
-
-
-def whole(name, value, least, below=1 << 63):
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or not least <= number < below:
-        raise ValueError(f'{name}: found {value!r}, expected a whole number of {least} or more')
-    return number
-
-
-def one_of(name, value, choices):
-    if value not in choices:
-        raise ValueError(f'{name}: found {value!r}, expected one of {", ".join(repr(each) for each in choices)}')
-    return value
 
 
 def rank_and_world(rank, world_size):
@@ -78,15 +66,39 @@ class _Source:
         self._function(self.closing)(self.handle)
 
 
+def own_options(rank, world, dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index):
+    """What a loader of this process's own is opened with. Raises FileNotFoundError, TypeError, ValueError."""
+    if '{' not in dataset and not os.path.exists(dataset):
+        raise FileNotFoundError(f'dataset: there is no {dataset}')
+    index = None if index is None else path('index', index)
+    if index is not None and not os.path.exists(index):
+        raise FileNotFoundError(f'index: there is no {index}')
+    if dtype is None:
+        dtype = 'float32' if form_of(prep) is None else 'uint8'
+    dtype = one_of('dtype', dtype, ('float32', 'uint8'))
+    settings = {'dataset': dataset, 'batch_size': batch_size, 'dtype': dtype, 'layout': one_of('layout', layout, ('nchw', 'nhwc')),
+                'seed': 1 if seed is None else whole('seed', seed, 0), 'on_error': one_of('on_error', on_error, ('skip', 'substitute', 'fail')),
+                'cache': 'page' if cache_size is None else 'minio'}
+    if workers is not None:
+        settings['workers'] = whole('workers', workers, 1)
+    if not shuffle:
+        settings.update(order='sequential', shuffle_buffer_samples=1)
+    options = {'settings': settings, **options_of(prep, dtype), 'rank': rank, 'world': world, 'held': lent_at_once + 1}
+    for name, value in (('cache_size', memory('cache_size', cache_size)), ('index', index)):
+        if value is not None:
+            options[name] = value
+    return options
+
+
 class Own(_Source):
-    """A loader of this process's own."""
+    """A loader of this process's own. Its dataset is opened until ready() is OK: an interrupt comes through between two calls."""
 
     prefix = 'dsa_loader_'
     closing = 'close'
 
     def __init__(self, options):
         super().__init__()
-        require_ok(self._function('open')(json.dumps(options).encode(), ctypes.byref(self.handle)))
+        require_ok(self._function('open')(json.dumps({**options, 'background': True}).encode(), ctypes.byref(self.handle)))
 
     def ready(self, milliseconds):
         return self._function('ready')(self.handle, milliseconds)
@@ -112,13 +124,17 @@ class Shared(_Source):
         super().__init__()
         options = sized(_library.Options)
         options.batch_size = batch_size
-        options.address = None if address is None else os.fsencode(address)
+        options.address = None if address is None else os.fsencode(address if address.startswith(scheme) else scheme + os.path.abspath(address))
+        options.timeout_ms = attach_ms
         until = time.monotonic() + attach_seconds
+        told = None
         while True:
             status = self._function('attach')(ctypes.byref(options), ctypes.byref(self.handle))
             if status != _library.TIMEOUT or time.monotonic() > until:
                 break
-            log.info('%s', _library.last_error())
+            if told is None:
+                told = _library.last_error()
+                log.info('%s', told)
         require_ok(status)
 
     def ready(self, _):

@@ -64,12 +64,12 @@ class FindingList final : public EventSink {
   std::vector<Finding> m_findings;
 };
 
-std::shared_ptr<const DatasetIndex> open_whole(const LoaderRequest& request, EventSink& events) {
+std::shared_ptr<const DatasetIndex> open_whole(const LoaderRequest& request, EventSink& events, const std::stop_token& stop) {
   OpenOptions options;
   options.keys = {request.settings.image_key, request.settings.label_key};
   options.stat_budget_seconds = seconds_for_sizes;
   if (!request.index_file.empty()) options.index_file = request.index_file;
-  return open_dataset(request.settings.dataset, options, events, std::stop_token());
+  return open_dataset(request.settings.dataset, options, events, stop);
 }
 
 RanksWish ranks_wish_from_json(JsonObject& root) {
@@ -88,6 +88,14 @@ RanksWish ranks_wish_from_json(JsonObject& root) {
   seconds("peer_timeout", most_peer_seconds, wish.peer_seconds);
   seconds("epoch_timeout", most_seconds_of_ranks, wish.epoch_seconds);
   return wish;
+}
+
+ByteAmount cache_size_from(const std::string& text) {
+  try {
+    return parse_byte_amount(text);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("options: cache_size: {}", error.what()));
+  }
 }
 
 void require_partition(const LoaderRequest& request) {
@@ -113,10 +121,11 @@ LoaderRequest loader_request_from_json(std::string_view text) {
   if (root.has("samples")) request.form = root.named<SampleForm>("samples");
   if (root.has("crop")) request.crop = root.named<CropRule>("crop");
   if (const auto resize = root.optional_integer("resize", 1, 65'535)) request.resize = static_cast<int>(*resize);
-  if (const auto cache_size = root.optional_text("cache_size")) request.settings.cache_size = parse_byte_amount(*cache_size);
+  if (const auto cache_size = root.optional_text("cache_size")) request.settings.cache_size = cache_size_from(*cache_size);
   if (const auto file = root.optional_text("index")) request.index_file = *file;
   if (const auto world = root.optional_integer("world", 1, most_ranks_of_loader)) request.world = static_cast<int>(*world);
   if (const auto rank = root.optional_integer("rank", 0, request.world - 1)) request.rank = static_cast<int>(*rank);
+  if (root.has("background")) request.in_background = root.boolean("background");
   request.ranks = ranks_wish_from_json(root);
   // Of a profile, the run that loads all; as many consumers as batches may be held, each with a batch of its own.
   request.settings.step = StepMode::independent;
@@ -136,7 +145,8 @@ LoaderRequest loader_request_from_json(std::string_view text) {
   return request;
 }
 
-OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid()), m_timing(timing), m_rank(request.rank), m_world(request.world) {
+OwnLoader::OwnLoader(LoaderRequest request, Timing timing, const std::stop_token& stop)
+    : m_process(::getpid()), m_timing(timing), m_rank(request.rank), m_world(request.world) {
   ProfileSettings& settings = request.settings;
   m_inputs.host = read_host_facts();
   if (settings.cores == 0) settings.cores = m_inputs.host.worker_count();
@@ -150,7 +160,7 @@ OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid(
   settings.partition = partition;
   request.image_prep.validate();
   FindingList findings;
-  m_inputs.index = open_whole(request, findings);
+  m_inputs.index = open_whole(request, findings, stop);
   m_findings = findings.take();
   if (request.form != SampleForm::prepared && m_inputs.index->facts().array)
     throw UsageError("options: samples: the dataset is of arrays, which come as they are; leave \"samples\" out");
@@ -275,8 +285,7 @@ Answer OwnLoader::next(dsa_batch& batch, Deadline deadline) {
     } else {
       Batch taken;
       const Status status = loader->next(taken, deadline);
-      if (status.ok()) hold(loader, taken, batch);
-      answer = status.ok() ? Answer{} : status.code == StatusCode::timeout ? late() : failed(*loader, status);
+      answer = status.ok() ? hold(loader, taken, batch) : status.code == StatusCode::timeout ? late() : failed(*loader, status);
     }
   } catch (...) {
     m_turn.give(m_timing);
@@ -306,8 +315,12 @@ Answer OwnLoader::failed(const Loader& loader, Status status) const {
   }
 }
 
-void OwnLoader::hold(const std::shared_ptr<Loader>& loader, const Batch& batch, dsa_batch& given) {
+Answer OwnLoader::hold(const std::shared_ptr<Loader>& loader, const Batch& batch, dsa_batch& given) {
   const std::scoped_lock lock(m_mutex);
+  if (m_closed) {  // the memory may go with the last batch that is held
+    loader->release(batch.token);
+    return {DSA_END, "the loader is closed"};
+  }
   if (batch.epoch != m_epoch) m_next_index = 0;
   m_epoch = batch.epoch;
   describe_batch(batch, loader->memory(batch), given);
@@ -315,6 +328,7 @@ void OwnLoader::hold(const std::shared_ptr<Loader>& loader, const Batch& batch, 
   given.index = m_next_index++;
   given.token = ++m_last_token;
   m_held[given.token] = {loader, batch.token};
+  return {};
 }
 
 Answer OwnLoader::release(std::uint64_t token) {
@@ -388,8 +402,10 @@ OwnLoader::Counted OwnLoader::counted() const {
   all.prepared += totals.prep.samples;
   all.read += totals.fetch.bytes;
   all.failed += m_loader->failed_samples();
-  const std::vector<SampleFailure> failures = m_loader->failures();
-  all.failures.insert(all.failures.end(), failures.begin(), failures.end());
+  for (SampleFailure& failure : m_loader->failures()) {
+    const auto is_same = [&failure](const SampleFailure& other) { return other.path == failure.path; };
+    if (std::ranges::none_of(all.failures, is_same)) all.failures.push_back(std::move(failure));
+  }
   return all;
 }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,8 @@ struct LoaderRequest {
   std::filesystem::path index_file;
   int rank = 0;
   int world = 1;
-  RanksWish ranks{};  ///< of a partition
+  RanksWish ranks{};           ///< of a partition
+  bool in_background = false;  ///< dsa_loader_open() does not wait until the dataset is open
 };
 /// Throws UsageError that names the key.
 LoaderRequest loader_request_from_json(std::string_view text);
@@ -36,8 +38,8 @@ LoaderRequest loader_request_from_json(std::string_view text);
 /// any.
 class OwnLoader {
  public:
-  /// Opens the dataset and begins to load. Throws Error, UsageError.
-  OwnLoader(LoaderRequest request, Timing timing);
+  /// Opens the dataset and begins to load. Throws Error, UsageError, Interrupted when stop is requested.
+  OwnLoader(LoaderRequest request, Timing timing, const std::stop_token& stop);
   ~OwnLoader();
   OwnLoader(const OwnLoader&) = delete;
   OwnLoader& operator=(const OwnLoader&) = delete;
@@ -82,7 +84,8 @@ class OwnLoader {
   [[nodiscard]] Answer nothing_loads() const;
   [[nodiscard]] std::uint64_t global_batch() const;
   Answer failed(const Loader& loader, Status status) const;
-  void hold(const std::shared_ptr<Loader>& loader, const Batch& batch, dsa_batch& given);
+  /// Gives the batch to the caller; back to its loader if this one has been closed meanwhile.
+  Answer hold(const std::shared_ptr<Loader>& loader, const Batch& batch, dsa_batch& given);
   /// Describes the elements of batches of the loader's form of samples.
   template <typename Described>
   void describe_form(Described& described_as) const;

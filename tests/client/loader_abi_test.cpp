@@ -208,6 +208,60 @@ TEST_CASE("a call that waits ends when the loader is closed, and a child of fork
   CHECK((last == DSA_END || last == DSA_INVALID));
 }
 
+TEST_CASE("a dataset is opened in the background, which ready() waits for and close() gives up") {
+  const Rows data;
+  const std::string options = data.options(R"(, "background": true)");
+  dsa_loader* const loader = opened(options);
+  REQUIRE(dsa_loader_ready(loader, wait_ms) == DSA_OK);
+  CHECK(take_epoch(loader).size() == rows);
+  CHECK(dsa_loader_close(loader) == DSA_OK);
+  dsa_batch batch = DSA_BATCH_INIT;
+  for (int round = 0; round < 100; ++round) {
+    dsa_loader* const given_up = opened(options);
+    const dsa_status status = dsa_loader_next(given_up, &batch, 0);
+    CHECK((status == DSA_OK || status == DSA_TIMEOUT));
+    if (status == DSA_OK) dsa_loader_release(given_up, batch.token);
+    CHECK(dsa_loader_close(given_up) == DSA_OK);
+    CHECK(dsa_loader_ready(given_up, 0) == DSA_INVALID);
+  }
+  dsa_loader* missing = nullptr;
+  REQUIRE(dsa_loader_open(R"({"settings": {"dataset": "/nowhere"}, "background": true})", &missing) == DSA_OK);
+  CHECK(dsa_loader_ready(missing, wait_ms) == DSA_FAILED);
+  CHECK(std::string(dsa_last_error()).find("/nowhere") != std::string::npos);
+  CHECK(dsa_loader_next(missing, &batch, 0) == DSA_FAILED);
+  CHECK(dsa_loader_close(missing) == DSA_OK);
+}
+
+TEST_CASE("a child of fork closes a loader whose dataset its parent is opening, and the parent goes on") {
+  const Rows data;
+  for (int round = 0; round < 10; ++round) {
+    dsa_loader* const loader = opened(data.options(R"(, "background": true)"));
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(dsa_loader_ready(loader, 0) == DSA_FORKED && dsa_loader_close(loader) == DSA_OK ? 0 : 1);
+    int status = 1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    CHECK(take_epoch(loader).size() == rows);
+    CHECK(dsa_loader_close(loader) == DSA_OK);
+  }
+}
+
+TEST_CASE("a batch that another thread's call waits for is not given out once the loader is closed") {
+  const Rows data;
+  for (int round = 0; round < 200; ++round) {
+    dsa_loader* const loader = opened(data.options());
+    std::thread other([loader] {
+      dsa_batch batch = DSA_BATCH_INIT;
+      if (dsa_loader_next(loader, &batch, wait_ms) != DSA_OK) return;
+      const auto* const bytes = static_cast<const std::uint8_t*>(batch.samples);
+      for (std::uint32_t at = 0; at < batch.count; ++at) CHECK(bytes[at * row_bytes] == batch.ids[at]);  // Memory that is there.
+      CHECK(dsa_loader_release(loader, batch.token) == DSA_OK);
+    });
+    CHECK(dsa_loader_close(loader) == DSA_OK);
+    other.join();
+  }
+}
+
 TEST_CASE("two ranks hold a dataset together, go on elsewhere together while each holds a batch, and one that closes is lost to the other") {
   const Rows data;
   const std::string meeting = (data.path().parent_path() / "meeting").string();

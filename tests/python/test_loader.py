@@ -411,6 +411,24 @@ class Resuming(Case):
         self.assertEqual(len(list(resumed)), 3)
         self.assertEqual([len(list(loader)) for _ in range(2)], [6, 6])
 
+    def test_epochs_count_on_where_each_of_them_leaves_its_only_batch_out(self):
+        loader = self.loader(batch_size=64, drop_last=True)
+        self.assertEqual([(loader.epoch, len(list(loader))) for _ in range(3)], [(0, 0), (1, 0), (2, 0)])
+        self.assertEqual(loader.state_dict()['epoch'], 3)
+
+    def test_a_script_that_names_each_epoch_goes_on_in_the_middle_of_one(self):
+        loader = self.loader()
+        first = iter(loader)
+        for _ in range(3):
+            next(first)
+        resumed = self.loader()
+        resumed.load_state_dict(loader.state_dict())
+        given = []
+        for epoch in range(resumed.epoch, 2):
+            resumed.set_epoch(epoch)
+            given.append(self.numbers(resumed))
+        self.assertEqual(given[0], self.numbers(first))
+        self.assertEqual(len(given[1]), 50)
 
     def test_a_state_in_mid_epoch_gives_the_very_same_batches(self):
         whole = self.loader(prep=dsanalyze.RandomResizedCrop(side))
@@ -464,8 +482,9 @@ class Resuming(Case):
         with dsanalyze.Loader(self.folder / 'other', 8, prep=dsanalyze.RandomResizedCrop(side)) as other:
             with self.assertRaisesRegex(ValueError, '50 samples'):
                 other.load_state_dict(state)
-        passing = iter(self.loader())
-        for wrong in ({}, {'version': 1}, {**state, 'version': 7}, None, {**state, 'sampler': 'x'}, {**state, 'sampler': 3}, {**state, 'batch': 'two'}):
+        passing = iter(self.loader(batch_size=2))
+        for wrong in ({}, {'version': 1}, {**state, 'version': 7}, None, {**state, 'sampler': 'x'}, {**state, 'sampler': 3}, {**state, 'batch': 'two'},
+                      {**state, 'epoch': 4}, {**state, 'batch': 3}, {**state, 'batch': 0}, {**state, 'batch': 99}):
             with self.assertRaises(ValueError):
                 loader.load_state_dict(wrong)
             with self.assertRaises(ValueError):

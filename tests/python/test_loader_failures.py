@@ -8,10 +8,13 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 
 from test_loader import Case, made_images, number_of, side
 
 import dsanalyze
+from dsanalyze import _library
+from dsanalyze._sources import Own
 
 
 class Failures(Case):
@@ -21,13 +24,21 @@ class Failures(Case):
         for options, name in (({'batch_size': 0}, 'batch_size'), ({'batch_size': 2.5}, 'batch_size'), ({'dtype': 'float16'}, 'dtype'), ({'layout': 'chw'}, 'layout'),
                               ({'workers': -1}, 'workers'), ({'cache_size': 'much'}, 'much'), ({'rank': 1}, 'rank'), ({'rank': 3, 'world_size': 2}, 'rank'),
                               ({'on_error': 'ignore'}, 'on_error'), ({'output': 'jax'}, 'output'), ({'prep': []}, 'prep'), ({'seed': -1}, 'seed'),
-                              ({'prep': [dsanalyze.HorizontalFlip(), dsanalyze.RandomResizedCrop(8)]}, 'prep'), ({'prep': dsanalyze.RandomResizedCrop(0)}, 'size'),
+                              ({'prep': [dsanalyze.HorizontalFlip(), dsanalyze.RandomResizedCrop(8)]}, 'prep'),
+                              ({'cache_size': -5}, 'cache_size: "-5"'), ({'rank': 0, 'world_size': 1 << 20}, 'world_size: '), ({'layout': 1}, 'layout: '),
+                              ({'prep': dsanalyze.RandomResizedCrop(8, scale=(0.5, 0.1))}, '^scale: '),
                               ({'prep': [dsanalyze.Resize(4), dsanalyze.CenterCrop(8)]}, 'resize'), ({'prep': [dsanalyze.RandomResizedCrop(8), dsanalyze.Normalize()]}, 'Normalize')):
             with self.subTest(options), self.assertRaisesRegex(ValueError, name):
                 self.loader(**options)
-        for options in ({'copy': 'no'}, {'shuffle': 'no'}, {'drop_last': 1}, {'share': 5}):
+        for options in ({'copy': 'no'}, {'shuffle': 'no'}, {'drop_last': 1}, {'share': 5}, {'transform': 3}, {'pin_memory': 'no'}, {'index': 3}):
             with self.subTest(options), self.assertRaisesRegex(TypeError, next(iter(options))):
                 self.loader(**options)
+        with self.assertRaisesRegex(TypeError, '^dataset: found None'):
+            dsanalyze.Loader(None)
+        for make, name in ((lambda: dsanalyze.RandomResizedCrop(0), 'size'), (lambda: dsanalyze.RandomResizedCrop(8, scale=None), 'scale'),
+                           (lambda: dsanalyze.HorizontalFlip(2), 'p'), (lambda: dsanalyze.Normalize(std=0), 'std'), (lambda: dsanalyze.Normalize(mean='abc'), 'mean')):
+            with self.subTest(name), self.assertRaisesRegex(ValueError, f'^{name}: found'):
+                make()
         with self.assertRaisesRegex(ValueError, 'there is no group'):
             self.loader(share=True)
         with self.assertRaisesRegex(TypeError, 'transform='):
@@ -243,12 +254,29 @@ class Failures(Case):
             self.assertEqual(sorted(self.numbers(loader)), [each for each in range(40) if each != 4])
             failure, = loader.report()['failures']
             self.assertTrue(failure['path'].endswith('00004.png'))
+            for _ in range(3):
+                next(iter(loader))  # A pass that is left: the next one reads the sample again.
+                list(loader)
+            self.assertEqual(len(loader.report()['failures']), 1)
         with dsanalyze.Loader(folder, 8, on_error='substitute', **options) as loader:
             self.assertEqual(len(self.numbers(loader)), 40)
         with dsanalyze.Loader(folder, 8, on_error='fail', **options) as loader:
             with self.assertRaisesRegex(dsanalyze.LoaderError, '00004.png'):
                 for _ in range(2):
                     list(loader)
+
+    def test_an_interrupt_while_the_dataset_is_opened_ends_that(self):
+        ready = Own.ready
+        handles = []
+
+        def interrupted(source, milliseconds):
+            handles.append(source)
+            signal.raise_signal(signal.SIGINT)
+            return ready(source, milliseconds)
+
+        with unittest.mock.patch.object(Own, 'ready', interrupted), self.assertRaises(KeyboardInterrupt):
+            self.loader()
+        self.assertEqual(ready(handles[0], 0), _library.INVALID)  # It is closed.
 
     def test_files_that_vanish_in_mid_epoch_end_it_with_their_names(self):
         folder = self.folder / 'vanishing'

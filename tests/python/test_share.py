@@ -211,7 +211,7 @@ class Share(unittest.TestCase):
         for arguments, options, kind, name in (
                 ((self.data, 0), {}, ValueError, 'jobs'), ((self.data, 2), {'mode': 'other'}, ValueError, 'mode'), ((self.data, 2), {'dtype': 'float64'}, ValueError, 'dtype'),
                 ((self.data, 2), {'prep': dsanalyze.CenterCrop(8)}, ValueError, 'prep'), ((self.data, 2), {'staging_size': '30%'}, ValueError, 'staging_size'),
-                ((self.data, 2), {'epochs': 0}, ValueError, 'epochs'), ((self.folder / 'none', 2), {}, (ValueError, dsanalyze.LoaderError), 'none')):
+                ((self.data, 2), {'epochs': 0}, ValueError, 'epochs'), ((self.folder / 'none', 2), {}, FileNotFoundError, 'none')):
             with self.subTest(options), self.assertRaisesRegex(kind, name):
                 dsanalyze.share(*arguments, **options)
             self.assertNotIn('DSANALYZE_GROUP', os.environ)

@@ -1,0 +1,81 @@
+"""What arguments may be. Each error begins with the argument's name and says what was found and what is expected."""
+import math
+import operator
+import os
+
+
+def whole(name, value, least, below=1 << 63):
+    """A whole number, NumPy's too."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not least <= number < below:
+        raise ValueError(f'{name}: found {value!r}, expected a whole number {f"of {least} or more" if below >= 1 << 62 else f"from {least} to {below - 1:,}"}')
+    return number
+
+
+def one_of(name, value, choices):
+    if not any(value is each or (isinstance(value, type(each)) and value == each) for each in choices):
+        raise ValueError(f'{name}: found {value!r}, expected one of {", ".join(repr(each) for each in choices)}')
+    return value
+
+
+def flag(name, value, others=()):
+    """True or False, NumPy's too, or one of a few other values."""
+    choices = (True, False, *others)
+    if type(value).__name__ != 'bool_' and not any(value is each for each in choices):
+        raise TypeError(f'{name}: found {value!r}, expected {", ".join(repr(each) for each in choices[:-1])} or {choices[-1]!r}')
+    return value
+
+
+def path(name, value):
+    """A path as a text, which the library reads as UTF-8."""
+    try:
+        text = os.fsdecode(value)
+    except TypeError:
+        raise TypeError(f'{name}: found {value!r}, expected a path') from None
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f'{name}: the path {text!r} is not UTF-8') from None
+    return text
+
+
+def optional_text(name, value):
+    if value is None:
+        return None
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise ValueError(f'{name}: found {value!r}, expected a text or a path') from None
+
+
+def memory(name, value):
+    """An amount of memory as the library reads it; nothing for None."""
+    if value is None or isinstance(value, str):
+        return value
+    try:
+        return str(operator.index(None if isinstance(value, bool) else value))
+    except TypeError:
+        raise TypeError(f'{name}: found {value!r}, expected a text such as "35%" or "20GiB", or a number of bytes') from None
+
+
+def seconds(name, value, most):
+    """From a tenth of a second on; nothing for None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or not 0.1 <= value <= most:
+        raise ValueError(f'{name}: found {value!r}, expected seconds from 0.1 to {most:,}')
+    return float(value)
+
+
+def numbers(name, value, count, fits=math.isfinite, kind='numbers'):
+    """So many finite numbers; one stands for all of them."""
+    try:
+        found = tuple(float(each) for each in ([value] * count if isinstance(value, (int, float)) else value))
+    except (TypeError, ValueError):
+        found = ()
+    if len(found) != count or not all(math.isfinite(each) and fits(each) for each in found):
+        raise ValueError(f'{name}: found {value!r}, expected {count} {kind}' if count > 1 else f'{name}: found {value!r}, expected {kind}')
+    return found
