@@ -115,11 +115,14 @@ class VerifyResume(unittest.TestCase):
     def test_dsanalyzes_own_loader_is_proved_by_its_values(self):
         made = subprocess.run([PROGRAM, 'dataset', 'make', self.folder / 'photos', '--samples', '24'], capture_output=True, text=True, check=False)
         self.assertEqual(made.returncode, 0, made.stderr)
-        (self.folder / 'own.py').write_text("import torch.utils.data, dsanalyze\nfor batch in dsanalyze.Loader('photos', batch_size=5, prep=[dsanalyze.RandomResizedCrop(32)]): pass\n")
-        run = self.verify(options=('--runs', '2', '--json'), command=[sys.executable, 'own.py'])
-        self.assertEqual(run.returncode, 0, run.stderr)
-        record = json.loads(run.stdout)
-        self.assertEqual((record['by'], record['samples'], record['proved'], record['workers']), ('values', 96, True, []))
+        for first, output in (('import torch.utils.data', 'torch'), ('', 'torch'), ('', 'numpy')):  # PyTorch is imported before the loader, by it, and never.
+            (self.folder / 'own.py').write_text(f"{first}\nimport dsanalyze\nfor batch in dsanalyze.Loader('photos', batch_size=5, prep=[dsanalyze.RandomResizedCrop(32)], output='{output}'): pass\nopen('trained', 'w').close()\n")
+            with self.subTest(first=first, output=output):
+                run = self.verify(options=('--runs', '2', '--json'), command=[sys.executable, 'own.py'])
+                self.assertEqual(run.returncode, 0, run.stderr)
+                record = json.loads(run.stdout)
+                self.assertEqual((record['by'], record['samples'], record['proved'], record['workers']), ('values', 96, True, []))
+                self.assertFalse((self.folder / 'trained').exists())
 
     def test_what_the_loader_is_made_of_may_need_the_dataset_itself(self):
         (self.folder / 'train.py').write_text(SCRIPT.replace("super().__init__(dataset,", "self.classes = dataset.classes; super().__init__(dataset,").replace(

@@ -10,8 +10,6 @@ import time
 import traceback
 import weakref
 
-from .imports import when_imported
-
 _most_indices = 4096  # Of a map-style dataset whose order the loader draws itself: more tell nothing new.
 _made = {}  # By a loader's id: a reference to it, its class, and what it was made with.
 _passed = []  # Classes of loaders without a state that were iterated.
@@ -49,7 +47,11 @@ def install():
     from torch.utils.data.dataloader import DataLoader
     _remember(DataLoader)
     _watch_training(torch)
-    when_imported(('dsanalyze._loader',), lambda _, module: _remember(module.Loader))
+
+
+def install_own(module):
+    """The same for dsanalyze.Loader, whose module was imported, with PyTorch or without."""
+    _remember(module.Loader)
 
 
 def _remember(base):
@@ -122,8 +124,8 @@ def _watch_training(torch):
 
 def _in_charge():
     """Of the processes that train the first rank's proves: a worker does not, and other ranks' loaders are made alike."""
-    from torch.utils.data import get_worker_info
-    if get_worker_info() is not None:
+    data = sys.modules.get('torch.utils.data')
+    if data is not None and data.get_worker_info() is not None:
         return False
     for name in ('RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK'):
         if os.environ.get(name, '0') != '0':
@@ -150,16 +152,15 @@ def _name(value):
 
 
 def _is_map_style(cls, dataset):
-    from torch.utils.data import DataLoader, IterableDataset
-    return issubclass(cls, DataLoader) and not isinstance(dataset, IterableDataset) and hasattr(dataset, '__getitem__') and hasattr(dataset, '__len__') and not callable(getattr(dataset, 'state_dict', None))
+    data = sys.modules.get('torch.utils.data')
+    return data is not None and issubclass(cls, data.DataLoader) and not isinstance(dataset, data.IterableDataset) and hasattr(dataset, '__getitem__') and hasattr(dataset, '__len__') and not callable(getattr(dataset, 'state_dict', None))
 
 
 class _Recipe:
     """How the script's loader is made anew, with the script's own dataset or with its indices."""
 
     def __init__(self, loader, by_indices, seed):
-        import torch
-        self._torch, self._seed, self._makes = torch, seed, 0
+        self._torch, self._seed, self._makes = sys.modules.get('torch'), seed, 0
         self.cls, args, kwargs = _made_with(loader)
         signature = inspect.signature(self.cls.__init__)
         self._bound = bound = signature.bind(None, *args, **kwargs)
@@ -187,7 +188,7 @@ class _Recipe:
         self._numpy = sys.modules['numpy'].random.get_state() if 'numpy' in sys.modules else None
 
     def _takes(self, name):
-        return name in self._names or self._open is not None and issubclass(self.cls, self._torch.utils.data.DataLoader)
+        return name in self._names or self._open is not None and self._torch is not None and issubclass(self.cls, self._torch.utils.data.DataLoader)
 
     def _given(self, name, otherwise=None):
         if name in self._bound.arguments:
@@ -212,7 +213,8 @@ class _Recipe:
     def make(self, workers):
         # A script that is started again draws other numbers, unless it seeds PyTorch itself.
         self._makes += 1
-        self._torch.manual_seed(_script_seed if _script_seed is not None else 1000003 * self._seed + self._makes)
+        if self._torch is not None:
+            self._torch.manual_seed(_script_seed if _script_seed is not None else 1000003 * self._seed + self._makes)
         random.setstate(self._random)
         if self._numpy is not None:
             sys.modules['numpy'].random.set_state(self._numpy)

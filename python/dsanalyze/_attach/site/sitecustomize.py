@@ -122,6 +122,17 @@ def _watch_outputs():
         _leave('unwatched', error)
 
 
+def _watch_own_loader():
+    """A script may take its batches from dsanalyze.Loader and have no PyTorch, or import it later."""
+    from _dsanalyze_attach.imports import when_imported
+
+    def imported(_, module):
+        from _dsanalyze_attach import resume
+        resume.install_own(module)
+
+    when_imported(('dsanalyze._loader',), imported)
+
+
 def _run_next(own):
     sys.path[:] = [entry for entry in sys.path if not isinstance(entry, str) or os.path.abspath(entry) != own]
     sys.modules.pop('sitecustomize', None)
@@ -136,4 +147,6 @@ if os.environ.get('DSANALYZE_ATTACH'):
         _watch_outputs()
     if 'torch' not in sys.modules:
         sys.meta_path.insert(0, _Watch())
+    if os.environ.get('DSANALYZE_ATTACH_MODE') == 'resume':
+        _watch_own_loader()
 _run_next(_own)
