@@ -243,8 +243,9 @@ typedef struct dsa_loader dsa_loader;
 ///               epoch's begin (1,800)
 ///   held        batches that may be held at once, 1 to 64; 1 if left out
 ///   index       an index file that `dsanalyze dataset index` made
-///   background  true: does not wait until the dataset is open, which may take long for many files. dsa_loader_ready() waits, and has what opening
-///               failed with, until then all calls but dsa_loader_close(), which gives the opening up, end with DSA_TIMEOUT; false if left out
+///   background  true: does not wait until the dataset is open, which may take long for many files. dsa_loader_ready() and dsa_loader_next() wait
+///               for that, and dsa_loader_close() gives it up; what asks for more of the loader ends with DSA_TIMEOUT until then. What opening
+///               failed with is the answer of each call: DSA_FAILED, DSA_INVALID or DSA_NO_MEMORY. false if left out
 /// Errors: DSA_INVALID (options), DSA_FAILED (the dataset cannot be opened), DSA_NO_MEMORY. *loader is NULL unless DSA_OK is returned.
 dsa_status dsa_loader_open(const char* options, dsa_loader** loader);
 
@@ -254,7 +255,7 @@ dsa_status dsa_loader_info(dsa_loader* loader, dsa_terms* terms);
 
 /// Waits until the dataset is open and the ranks of a partition have met, as dsa_next() waits. All of them then begin with the same batch, and
 /// go on elsewhere together: each rank calls dsa_loader_seek() as often as the others. Errors: DSA_TIMEOUT, DSA_END (the loader was closed
-/// meanwhile), DSA_INVALID (the ranks contradict one another), DSA_FAILED (not all came, or the dataset cannot be opened), DSA_FORKED.
+/// meanwhile), DSA_INVALID (the ranks contradict one another), DSA_FAILED (not all came, or the dataset cannot be opened), DSA_NO_MEMORY, DSA_FORKED.
 dsa_status dsa_loader_ready(dsa_loader* loader, int32_t timeout_ms);
 
 /// The next batch, as dsa_next(); its memory may be written until it is released. Errors: DSA_TIMEOUT, DSA_BUSY, DSA_END (the loader was closed

@@ -11,7 +11,8 @@ def whole(name, value, least, below=1 << 63):
     except TypeError:
         number = None
     if number is None or not least <= number < below:
-        raise ValueError(f'{name}: found {value!r}, expected a whole number {f"of {least} or more" if below >= 1 << 62 else f"from {least} to {below - 1:,}"}')
+        is_beyond = number is not None and number >= below
+        raise ValueError(f'{name}: found {value!r}, expected a whole number {f"from {least} to {below - 1:,}" if is_beyond or below < 1 << 32 else f"of {least} or more"}')
     return number
 
 
@@ -23,22 +24,31 @@ def one_of(name, value, choices):
 
 def flag(name, value, others=()):
     """True or False, NumPy's too, or one of a few other values."""
-    choices = (True, False, *others)
-    if type(value).__name__ != 'bool_' and not any(value is each for each in choices):
+    if any(value is each for each in others):
+        return value
+    if type(value).__name__ not in ('bool', 'bool_'):
+        choices = (True, False, *others)
         raise TypeError(f'{name}: found {value!r}, expected {", ".join(repr(each) for each in choices[:-1])} or {choices[-1]!r}')
-    return value
+    return bool(value)
 
 
 def path(name, value):
-    """A path as a text, which the library reads as UTF-8."""
+    """A path as a text."""
     try:
-        text = os.fsdecode(value)
+        return os.fsdecode(value)
     except TypeError:
         raise TypeError(f'{name}: found {value!r}, expected a path') from None
+
+
+def found_path(name, value):
+    """A path as a text, which the library reads as UTF-8, of what is there; a pattern of shards stands for several."""
+    text = path(name, value)
     try:
         text.encode()
     except UnicodeEncodeError:
         raise ValueError(f'{name}: the path {text!r} is not UTF-8') from None
+    if '{' not in text and not os.path.exists(text):
+        raise FileNotFoundError(f'{name}: there is no {text}')
     return text
 
 
@@ -73,8 +83,12 @@ def seconds(name, value, most):
 def numbers(name, value, count, fits=math.isfinite, kind='numbers'):
     """So many finite numbers; one stands for all of them."""
     try:
-        found = tuple(float(each) for each in ([value] * count if isinstance(value, (int, float)) else value))
-    except (TypeError, ValueError):
+        values = list(value)
+    except TypeError:
+        values = [value] * count
+    try:
+        found = tuple(float(each) for each in values if not isinstance(each, (str, bytes)))
+    except (TypeError, ValueError, OverflowError):
         found = ()
     if len(found) != count or not all(math.isfinite(each) and fits(each) for each in found):
         raise ValueError(f'{name}: found {value!r}, expected {count} {kind}' if count > 1 else f'{name}: found {value!r}, expected {kind}')

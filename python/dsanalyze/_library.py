@@ -123,8 +123,8 @@ _arguments_of = {'world': 'world_size', 'flip_probability': 'p', 'deviation': 's
 
 def as_arguments(text):
     """A message in which options of the command line, and places in JSON, are named as arguments are."""
-    text = re.sub(r'^options: (?:(?:settings|prep): )?', '', text)
-    text = re.sub(r'^(?:/[a-z_]+)*/([a-z_]+)(?:/\d+)?:', lambda place: f'{_arguments_of.get(place[1], place[1])}:', text)
+    text = re.sub(r'^(?:options|\S*/prep\.json): (?:(?:settings|prep): )?(?:(?:/[a-z_]+)*/([a-z_]+)(?:/\d+)?: )?',
+                  lambda place: f'{_arguments_of.get(place[1], place[1])}: ' if place[1] else '', text)
     return re.sub(r'--([a-z][a-z-]*)', lambda option: option[1].replace('-', '_'), text)
 
 

@@ -86,13 +86,11 @@ class Loader:
                  rendezvous: 'os.PathLike[str] | str | None' = None, listen: Optional[str] = None,
                  key_file: 'os.PathLike[str] | str | None' = None, peer_timeout: Optional[float] = None, epoch_timeout: Optional[float] = None):
         self._process = os.getpid()
-        for name, value in (('shuffle', shuffle), ('drop_last', drop_last), ('with_ids', with_ids)):
-            flag(name, value)
-        for name, value in (('copy', copy), ('pin_memory', pin_memory)):
-            flag(name, value, (None,))
+        shuffle, drop_last, with_ids = flag('shuffle', shuffle), flag('drop_last', drop_last), flag('with_ids', with_ids)
+        copy, pin_memory = flag('copy', copy, (None,)), flag('pin_memory', pin_memory, (None,))
         if transform is not None and not callable(transform):
             raise TypeError(f'transform: found {transform!r}, expected a function that is called with a finished batch')
-        if share is not None and not isinstance(share, (bool, str)):
+        if share is not None and not isinstance(share, (bool, str)) or share == '':
             raise TypeError(f'share: found {share!r}, expected the address of a group, True, False or None')
         if share is True and group_variable not in os.environ:
             raise ValueError('share: found True, and there is no group: dsanalyze.share() or `dsanalyze share` starts one, or pass its address')
@@ -140,6 +138,8 @@ class Loader:
         try:
             while (status := self._source.ready(look_ms)) == _library.TIMEOUT:  # The dataset is opened, and the other ranks of a partition come.
                 pass
+            if status == _library.END:
+                self._require_usable()
             _library.require_ok(status)
             terms = self._source.terms()
             report = self._source.report()
@@ -224,12 +224,11 @@ class Loader:
         """The next pass gives this epoch, from its first batch on, or from where load_state_dict() has said. Passes give one after another by themselves."""
         self._require_usable()
         epoch = whole('epoch', epoch, 0, most_epochs)
-        if self._pass is None and self._start is not None and epoch == self._start[0]:
-            return
         if self._shared and epoch != self.epoch:
             raise LoaderError(f'epoch: found {epoch}; the next epoch of the group that `dsanalyze share` started is {self.epoch}')
         self._pass = None
-        self._start = (epoch, 0)
+        if self._start is None or epoch != self._start[0]:
+            self._start = (epoch, 0)
 
     def __iter__(self) -> Iterator[Any]:
         self._require_usable()
@@ -386,8 +385,9 @@ class Loader:
             raise ValueError(f'state: found {state!r:.100}, expected what state_dict() gave')
         if state['batch'] != 0 and state['world_size'] != self._world:
             raise ValueError(f'state: it was saved in the middle of an epoch by one of {state["world_size"]} ranks, and this is one of {self._world}; go on with as many, or from an epoch\'s begin')
-        if _stands_at(state['sampler'], self._batch_size) not in (None, _stands_at(self._source.state((state['epoch'], state['batch'])), self._batch_size)):
-            raise ValueError(f'state: its epoch {state["epoch"]} and batch {state["batch"]} are not where its sampler stands: {state["sampler"]!r:.100}')
+        place = (state['epoch'], state['batch'])
+        if not self._stands_there(state['sampler'], place):
+            raise ValueError(f'state: its epoch {place[0]} and batch {place[1]} are not where its sampler stands: {state["sampler"]!r:.100}')
         passing, self._pass = self._pass, None
         try:
             self._source.seek(state['sampler'])
@@ -396,7 +396,16 @@ class Loader:
             raise
         self._release_waiting()
         self._again = False
-        self._at = self._start = (state['epoch'], state['batch'])
+        self._at = self._start = place
+
+    def _stands_there(self, sampler, place):
+        """Whether a sampler's state is of that epoch and batch. What else does not fit, the source says."""
+        words = sampler.split()  # A version, the seed, epoch, sample, ..., the batch size and a digest.
+        if len(words) < 5:
+            return True
+        if place[0] >= most_epochs or (words[2], words[3] == '0') != (str(place[0]), place[1] == 0):
+            return False
+        return words[-2] != str(self._batch_size) or (place[1] < self._batches and words[3] == self._source.state(place).split()[3])
 
     def report(self) -> dict:
         """What was read, cached, prepared and failed since the loader was made; samples, bytes and classes of the dataset."""
@@ -453,12 +462,6 @@ class Loader:
             if ending and threading.current_thread() is not threading.main_thread():
                 raise SystemExit  # A daemon thread ends with the interpreter, without a word.
             raise RuntimeError('the loader is closed')
-
-
-def _stands_at(sampler, batch_size):
-    """Epoch and sample of a sampler's state, as its text has them; None of another batch size, with which the source says what goes together."""
-    words = sampler.split()  # A version, the seed, epoch, sample, ..., the batch size and a digest.
-    return words[2:4] if len(words) > 4 and words[-2] == str(batch_size) else None
 
 
 def _behind(batch):

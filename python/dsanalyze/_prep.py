@@ -5,7 +5,7 @@ from ._arguments import numbers, whole
 
 imagenet_mean = (0.485, 0.456, 0.406)
 imagenet_std = (0.229, 0.224, 0.225)
-most_pixels = 1 << 16  # A side, in JPEG and here.
+beyond_crop, beyond_resize = 4097, 65_536  # Sides in pixels that are too many.
 
 
 def _is_above_0(number):
@@ -32,7 +32,7 @@ class RandomResizedCrop(_Step):
     """
 
     def __init__(self, size: int = 224, scale: Tuple[float, float] = (0.08, 1.0), ratio: Tuple[float, float] = (3 / 4, 4 / 3)):
-        super().__init__(size=whole('size', size, 1, most_pixels), scale=numbers('scale', scale, 2, _is_above_0, 'numbers above 0'),
+        super().__init__(size=whole('size', size, 1, beyond_crop), scale=numbers('scale', scale, 2, _is_above_0, 'numbers above 0'),
                          ratio=numbers('ratio', ratio, 2, _is_above_0, 'numbers above 0'))
 
 
@@ -40,14 +40,14 @@ class Resize(_Step):
     """The shorter side becomes `size` pixels, with antialiasing, as torchvision's Resize. A CenterCrop follows it."""
 
     def __init__(self, size: int = 256):
-        super().__init__(size=whole('size', size, 1, most_pixels))
+        super().__init__(size=whole('size', size, 1, beyond_resize))
 
 
 class CenterCrop(_Step):
     """The middle size x size pixels. Without a Resize before it, the shorter side becomes `size` first."""
 
     def __init__(self, size: int = 224):
-        super().__init__(size=whole('size', size, 1, most_pixels))
+        super().__init__(size=whole('size', size, 1, beyond_crop))
 
 
 class HorizontalFlip(_Step):

@@ -13,7 +13,7 @@ import threading
 from typing import Any, Optional
 
 from . import _library
-from ._arguments import memory, one_of, path, whole
+from ._arguments import found_path, memory, one_of, path, whole
 from ._library import LoaderError
 from ._prep import Prep, RandomResizedCrop, options_of
 from ._sources import group_variable, log, scheme
@@ -150,10 +150,10 @@ def share(dataset: 'os.PathLike[str] | str', jobs: int, *, mode: str = 'coordina
     """
     one_of('mode', mode, modes)
     options = {'jobs': whole('jobs', jobs, 1), 'share': mode, 'batch_size': whole('batch_size', batch_size, 1), 'dtype': one_of('dtype', dtype, ('float32', 'uint8')),
-               'layout': one_of('layout', layout, ('nchw', 'nhwc')), 'seed': whole('seed', seed, 0), 'on_error': one_of('on_error', on_error, ('skip', 'substitute', 'fail')), 'cache': 'page' if cache_size is None else 'minio',
+               'layout': one_of('layout', layout, ('nchw', 'nhwc')), 'seed': whole('seed', seed, 0, 1 << 64), 'on_error': one_of('on_error', on_error, ('skip', 'substitute', 'fail')), 'cache': 'page' if cache_size is None else 'minio',
                'cache_size': memory('cache_size', cache_size), 'staging_size': memory('staging_size', staging_size), 'producers': producers,
                **{name: None if value is None else whole(name, value, 1) for name, value in (('workers', workers), ('epochs', epochs), ('held', held))},
-               'index': None if index is None else os.path.abspath(path('index', index))}
+               'index': None if index is None else os.path.abspath(found_path('index', index))}
     dataset = os.path.abspath(path('dataset', dataset))
     at = None
     if address is not None:
@@ -162,9 +162,7 @@ def share(dataset: 'os.PathLike[str] | str', jobs: int, *, mode: str = 'coordina
         options['listen'] = scheme + at
         if _answers(at):
             return Group(scheme + at)
-    for name, needed in (('dataset', dataset), ('index', options['index'])):
-        if needed is not None and '{' not in needed and not os.path.exists(needed):
-            raise FileNotFoundError(f'{name}: there is no {needed}')
+    found_path('dataset', dataset)
     with tempfile.TemporaryDirectory(prefix='dsanalyze-') as folder:
         workload = pathlib.Path(folder, 'prep.json')
         workload.write_text(json.dumps(_workload(prep, dtype, options['batch_size'])))

@@ -6,7 +6,7 @@ import os
 import time
 
 from . import _library
-from ._arguments import flag, memory, one_of, path, whole
+from ._arguments import found_path, memory, one_of, whole
 from ._library import LoaderError, library, require_ok, sized
 from ._prep import form_of, options_of
 
@@ -68,16 +68,13 @@ class _Source:
 
 def own_options(rank, world, dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index):
     """What a loader of this process's own is opened with. Raises FileNotFoundError, TypeError, ValueError."""
-    if '{' not in dataset and not os.path.exists(dataset):
-        raise FileNotFoundError(f'dataset: there is no {dataset}')
-    index = None if index is None else path('index', index)
-    if index is not None and not os.path.exists(index):
-        raise FileNotFoundError(f'index: there is no {index}')
+    dataset = found_path('dataset', dataset)
+    index = None if index is None else found_path('index', index)
     if dtype is None:
         dtype = 'float32' if form_of(prep) is None else 'uint8'
     dtype = one_of('dtype', dtype, ('float32', 'uint8'))
     settings = {'dataset': dataset, 'batch_size': batch_size, 'dtype': dtype, 'layout': one_of('layout', layout, ('nchw', 'nhwc')),
-                'seed': 1 if seed is None else whole('seed', seed, 0), 'on_error': one_of('on_error', on_error, ('skip', 'substitute', 'fail')),
+                'seed': 1 if seed is None else whole('seed', seed, 0, 1 << 64), 'on_error': one_of('on_error', on_error, ('skip', 'substitute', 'fail')),
                 'cache': 'page' if cache_size is None else 'minio'}
     if workers is not None:
         settings['workers'] = whole('workers', workers, 1)
@@ -124,7 +121,7 @@ class Shared(_Source):
         super().__init__()
         options = sized(_library.Options)
         options.batch_size = batch_size
-        options.address = None if address is None else os.fsencode(address if address.startswith(scheme) else scheme + os.path.abspath(address))
+        options.address = None if address is None else os.fsencode(address if ':' in address else scheme + os.path.abspath(address))
         options.timeout_ms = attach_ms
         until = time.monotonic() + attach_seconds
         told = None

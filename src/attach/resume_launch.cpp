@@ -95,7 +95,7 @@ class Proof {
     if (WEXITSTATUS(status) != 0) throw Error(fmt::format("the command ended with exit status {} {}", WEXITSTATUS(status), alone));
     throw Error(
         "no loader with a state was iterated before the command ended: verify-resume needs a loader with state_dict() and load_state_dict(), such as "
-        "torchdata's StatefulDataLoader or dsanalyze.Loader, in a script that imports PyTorch's DataLoader");
+        "torchdata's StatefulDataLoader or dsanalyze.Loader");
   }
 
   struct Unheard {

@@ -154,7 +154,7 @@ dsa_status dsa_info(dsa_client* client, dsa_terms* terms) {
 }
 
 dsa_status dsa_next(dsa_client* client, dsa_batch* batch, std::int32_t timeout_ms) {
-  return with("dsa_next", client, [&](Client& of) { return give_batch("dsa_next", of, batch, timeout_ms); });
+  return with("dsa_next", client, [&](Client& of) { return give_batch("dsa_next", of, batch, deadline_of(timeout_ms, dsanalyze::system_timing())); });
 }
 
 dsa_status dsa_release(dsa_client* client, std::uint64_t token) {

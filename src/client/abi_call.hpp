@@ -81,6 +81,8 @@ dsa_status call(const Body& body) noexcept {
   try {
     const Answer answer = body();
     return told(answer.status, answer.text);
+  } catch (const Interrupted&) {
+    return told(DSA_END, "the loader was closed while its dataset was opened");
   } catch (const EpochsOverError& error) {
     return told(DSA_END, error.what());
   } catch (const RefusedError& error) {
@@ -120,10 +122,10 @@ Answer give_terms(const char* function, const Of& of, dsa_terms* terms) {
 
 /// The next batch of a client or a loader; `batch` is written only with DSA_OK.
 template <typename Of>
-Answer give_batch(const char* function, Of& of, dsa_batch* batch, std::int32_t timeout_ms) {
+Answer give_batch(const char* function, Of& of, dsa_batch* batch, Deadline deadline) {
   if (batch == nullptr || !sound_size(*batch)) return invalid(function, "no batch, or its struct_size is none that it has");
   dsa_batch full = DSA_BATCH_INIT;
-  Answer answer = of.next(full, deadline_of(timeout_ms, system_timing()));
+  Answer answer = of.next(full, deadline);
   if (answer.status == DSA_OK) write_struct(full, *batch);
   return answer;
 }

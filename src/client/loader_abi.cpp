@@ -9,6 +9,7 @@
 #include "handles.hpp"
 #include "opening_loader.hpp"
 
+using dsanalyze::Deadline;
 using dsanalyze::client::Answer;
 using dsanalyze::client::call;
 using dsanalyze::client::deadline_of;
@@ -28,15 +29,16 @@ Answer no_loader(const char* function, const Loaders::Found& found) {
   return {DSA_INVALID, fmt::format("{}: this is no loader: it was closed already, or never opened", function)};
 }
 
-/// A call on a loader, whose dataset has so many milliseconds to be open.
+/// A call on a loader that may take so many milliseconds, in which its dataset has to be open.
 template <typename Body>
 dsa_status with(const char* function, const dsa_loader* handle, std::int32_t timeout_ms, const Body& body) noexcept {
   return call([&] {
+    const Deadline deadline = deadline_of(timeout_ms, dsanalyze::system_timing());
     const Loaders::Found found = Loaders::find(handle);
     if (!found.object) return no_loader(function, found);
-    OwnLoader* const loader = found.object->opened(deadline_of(timeout_ms, dsanalyze::system_timing()));
+    OwnLoader* const loader = found.object->opened(deadline);
     if (loader == nullptr) return Answer{DSA_TIMEOUT, fmt::format("{}: the dataset is being opened; dsa_loader_ready() waits for it", function)};
-    return body(*loader);
+    return body(*loader, deadline);
   });
 }
 
@@ -68,15 +70,16 @@ dsa_status dsa_loader_open(const char* options, dsa_loader** loader) {
 }
 
 dsa_status dsa_loader_info(dsa_loader* loader, dsa_terms* terms) {
-  return with("dsa_loader_info", loader, 0, [&](const OwnLoader& of) { return give_terms("dsa_loader_info", of, terms); });
+  return with("dsa_loader_info", loader, 0, [&](const OwnLoader& of, Deadline) { return give_terms("dsa_loader_info", of, terms); });
 }
 
 dsa_status dsa_loader_ready(dsa_loader* loader, std::int32_t timeout_ms) {
-  return with("dsa_loader_ready", loader, timeout_ms, [&](OwnLoader& of) { return of.ready(deadline_of(timeout_ms, dsanalyze::system_timing())); });
+  return with("dsa_loader_ready", loader, timeout_ms, [](OwnLoader& of, Deadline deadline) { return of.ready(deadline); });
 }
 
 dsa_status dsa_loader_next(dsa_loader* loader, dsa_batch* batch, std::int32_t timeout_ms) {
-  return with("dsa_loader_next", loader, timeout_ms, [&](OwnLoader& of) { return give_batch("dsa_loader_next", of, batch, timeout_ms); });
+  return with("dsa_loader_next", loader, timeout_ms,
+              [&](OwnLoader& of, Deadline deadline) { return give_batch("dsa_loader_next", of, batch, deadline); });
 }
 
 dsa_status dsa_loader_release(dsa_loader* loader, std::uint64_t token) {
@@ -91,11 +94,12 @@ dsa_status dsa_loader_release(dsa_loader* loader, std::uint64_t token) {
 }
 
 dsa_status dsa_loader_state(dsa_loader* loader, std::uint64_t epoch, std::uint64_t index, char* text, std::size_t* size) {
-  return with("dsa_loader_state", loader, 0, [&](const OwnLoader& of) { return give_text("dsa_loader_state", of.state(epoch, index), text, size); });
+  return with("dsa_loader_state", loader, 0,
+              [&](const OwnLoader& of, Deadline) { return give_text("dsa_loader_state", of.state(epoch, index), text, size); });
 }
 
 dsa_status dsa_loader_seek(dsa_loader* loader, const char* state) {
-  return with("dsa_loader_seek", loader, 0, [&](OwnLoader& of) {
+  return with("dsa_loader_seek", loader, 0, [&](OwnLoader& of, Deadline) {
     if (state == nullptr) return invalid("dsa_loader_seek", "no state: NULL");
     of.seek(state);
     return Answer{};
@@ -103,7 +107,7 @@ dsa_status dsa_loader_seek(dsa_loader* loader, const char* state) {
 }
 
 dsa_status dsa_loader_report(dsa_loader* loader, char* text, std::size_t* size) {
-  return with("dsa_loader_report", loader, 0, [&](const OwnLoader& of) { return give_text("dsa_loader_report", of.report(), text, size); });
+  return with("dsa_loader_report", loader, 0, [&](const OwnLoader& of, Deadline) { return give_text("dsa_loader_report", of.report(), text, size); });
 }
 
 dsa_status dsa_loader_close(dsa_loader* loader) {

@@ -221,8 +221,13 @@ TEST_CASE("a dataset is opened in the background, which ready() waits for and cl
     const dsa_status status = dsa_loader_next(given_up, &batch, 0);
     CHECK((status == DSA_OK || status == DSA_TIMEOUT));
     if (status == DSA_OK) dsa_loader_release(given_up, batch.token);
+    std::thread waiting([given_up] {
+      const dsa_status ended = dsa_loader_ready(given_up, wait_ms);
+      CHECK_MESSAGE((ended == DSA_OK || ended == DSA_END || ended == DSA_INVALID), std::string(dsa_last_error()));
+    });
     CHECK(dsa_loader_close(given_up) == DSA_OK);
     CHECK(dsa_loader_ready(given_up, 0) == DSA_INVALID);
+    waiting.join();
   }
   dsa_loader* missing = nullptr;
   REQUIRE(dsa_loader_open(R"({"settings": {"dataset": "/nowhere"}, "background": true})", &missing) == DSA_OK);

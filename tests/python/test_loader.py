@@ -424,6 +424,7 @@ class Resuming(Case):
         resumed = self.loader()
         resumed.load_state_dict(loader.state_dict())
         given = []
+        iter(resumed)  # A pass of which nothing is taken changes nothing.
         for epoch in range(resumed.epoch, 2):
             resumed.set_epoch(epoch)
             given.append(self.numbers(resumed))
@@ -474,6 +475,12 @@ class Resuming(Case):
         state = loader.state_dict()
         with self.assertRaisesRegex(ValueError, 'batches of 8'):
             self.loader(batch_size=4).load_state_dict(state)
+        with self.assertRaisesRegex(ValueError, 'batches of 4'):  # Though this loader has fewer batches than that.
+            one_by_one = self.loader(batch_size=4)
+            passing = iter(one_by_one)
+            for _ in range(9):
+                next(passing)
+            loader.load_state_dict(one_by_one.state_dict())
         with self.assertRaisesRegex(ValueError, 'order'):
             self.loader(shuffle=False).load_state_dict(state)
         with self.assertRaisesRegex(ValueError, 'seed 1, and this loader has seed 2'):
@@ -484,7 +491,8 @@ class Resuming(Case):
                 other.load_state_dict(state)
         passing = iter(self.loader(batch_size=2))
         for wrong in ({}, {'version': 1}, {**state, 'version': 7}, None, {**state, 'sampler': 'x'}, {**state, 'sampler': 3}, {**state, 'batch': 'two'},
-                      {**state, 'epoch': 4}, {**state, 'batch': 3}, {**state, 'batch': 0}, {**state, 'batch': 99}):
+                      {**state, 'epoch': 4}, {**state, 'batch': 3}, {**state, 'batch': 0}, {**state, 'batch': 99}, {**state, 'epoch': 1 << 64},
+                      {**state, 'batch': 7, 'sampler': self.loader()._source.state((1, 0))}):
             with self.assertRaises(ValueError):
                 loader.load_state_dict(wrong)
             with self.assertRaises(ValueError):

@@ -10,6 +10,7 @@ import time
 import unittest
 import unittest.mock
 
+import numpy as np
 from test_loader import Case, made_images, number_of, side
 
 import dsanalyze
@@ -30,15 +31,19 @@ class Failures(Case):
                               ({'prep': [dsanalyze.Resize(4), dsanalyze.CenterCrop(8)]}, 'resize'), ({'prep': [dsanalyze.RandomResizedCrop(8), dsanalyze.Normalize()]}, 'Normalize')):
             with self.subTest(options), self.assertRaisesRegex(ValueError, name):
                 self.loader(**options)
-        for options in ({'copy': 'no'}, {'shuffle': 'no'}, {'drop_last': 1}, {'share': 5}, {'transform': 3}, {'pin_memory': 'no'}, {'index': 3}):
+        for options in ({'copy': 'no'}, {'shuffle': 'no'}, {'drop_last': 1}, {'share': 5}, {'share': ''}, {'transform': 3}, {'pin_memory': 'no'}, {'index': 3}):
             with self.subTest(options), self.assertRaisesRegex(TypeError, next(iter(options))):
                 self.loader(**options)
         with self.assertRaisesRegex(TypeError, '^dataset: found None'):
             dsanalyze.Loader(None)
         for make, name in ((lambda: dsanalyze.RandomResizedCrop(0), 'size'), (lambda: dsanalyze.RandomResizedCrop(8, scale=None), 'scale'),
-                           (lambda: dsanalyze.HorizontalFlip(2), 'p'), (lambda: dsanalyze.Normalize(std=0), 'std'), (lambda: dsanalyze.Normalize(mean='abc'), 'mean')):
+                           (lambda: dsanalyze.HorizontalFlip(2), 'p'), (lambda: dsanalyze.Normalize(std=0), 'std'), (lambda: dsanalyze.Normalize(mean='123'), 'mean'), (lambda: dsanalyze.Normalize(mean=(10**400, 0, 0)), 'mean'),
+                           (lambda: dsanalyze.CenterCrop(4097), 'size')):
             with self.subTest(name), self.assertRaisesRegex(ValueError, f'^{name}: found'):
                 make()
+        self.assertEqual((dsanalyze.Normalize(std=np.float32(0.5)).std, dsanalyze.HorizontalFlip(np.float32(0.5)).p), (3 * (0.5,), 0.5))
+        for boolean in (np.bool_, type('bool', (), {'__init__': lambda self, value: None, '__bool__': lambda _: False})):  # NumPy's, of version 1 and 2.
+            self.assertTrue(self.loader(shuffle=boolean(False), copy=boolean(False))._lends)
         with self.assertRaisesRegex(ValueError, 'there is no group'):
             self.loader(share=True)
         with self.assertRaisesRegex(TypeError, 'transform='):

@@ -1,7 +1,7 @@
 """First on the path of a command that `dsanalyze profile -- COMMAND` starts: waits for PyTorch's DataLoader, then runs the next sitecustomize.
 
 It imports nothing that the interpreter has not loaded by now, and a process that never imports PyTorch, nor asks for dsanalyze.watch(), is left alone, but for one
-thing: where what a run changes among files is taken back, that holds for every process, from its start on.
+thing: where what a run changes among files is taken back, that holds for every process, from its start on. Where resuming is proved, dsanalyze.Loader is waited for, too.
 """
 import os
 import sys
@@ -124,13 +124,18 @@ def _watch_outputs():
 
 def _watch_own_loader():
     """A script may take its batches from dsanalyze.Loader and have no PyTorch, or import it later."""
-    from _dsanalyze_attach.imports import when_imported
-
     def imported(_, module):
-        from _dsanalyze_attach import resume
-        resume.install_own(module)
+        try:
+            from _dsanalyze_attach import resume
+            resume.install_own(module)
+        except Exception as error:
+            _leave('fault', error)
 
-    when_imported(('dsanalyze._loader',), imported)
+    try:
+        from _dsanalyze_attach.imports import when_imported
+        when_imported(('dsanalyze._loader',), imported)
+    except Exception as error:
+        _leave('fault', error)
 
 
 def _run_next(own):
