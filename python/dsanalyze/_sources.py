@@ -3,6 +3,7 @@ import ctypes
 import json
 import logging
 import os
+import threading
 import time
 
 from . import _library
@@ -12,7 +13,7 @@ from ._prep import form_of, options_of
 
 log = logging.getLogger('dsanalyze')
 attach_seconds = 600
-attach_ms = 500  # A call of the library is not longer, so that Ctrl-C comes through.
+look_seconds = 0.1
 lent_at_once = 2  # The batch that the script has, and the one before it, whose names it still holds.
 group_variable = 'DSANALYZE_GROUP'
 scheme = 'unix:'  # Of a group's address; a path alone means the same.
@@ -122,17 +123,39 @@ class Shared(_Source):
         options = sized(_library.Options)
         options.batch_size = batch_size
         options.address = None if address is None else os.fsencode(address if ':' in address else scheme + os.path.abspath(address))
-        options.timeout_ms = attach_ms
         until = time.monotonic() + attach_seconds
-        told = None
-        while True:
+        while (error := self._attach(options)) is not None:
+            if error[0] != _library.TIMEOUT or time.monotonic() > until:
+                raise error[1]
+            log.info('%s', error[1])
+
+    def _attach(self, options):
+        """Joins the group: nothing, or a status and its exception. It may wait for a place, so it waits in a thread of its own, and an interrupt comes through: who gives up
+        leaves the group when it has been let in."""
+        ended, lock, given_up = [], threading.Lock(), []
+
+        def attach():
             status = self._function('attach')(ctypes.byref(options), ctypes.byref(self.handle))
-            if status != _library.TIMEOUT or time.monotonic() > until:
-                break
-            if told is None:
-                told = _library.last_error()
-                log.info('%s', told)
-        require_ok(status)
+            error = None if status == _library.OK else (status, _library.error_of(status))
+            with lock:
+                ended.append(error)
+                is_unwanted = given_up and error is None
+            if is_unwanted:
+                self.close()
+
+        thread = threading.Thread(target=attach, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(look_seconds)
+        except BaseException:
+            with lock:
+                given_up.append(True)
+                joined = ended and ended[0] is None
+            if joined:
+                self.close()
+            raise
+        return ended[0]
 
     def ready(self, _):
         return _library.OK

@@ -10,10 +10,12 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 from test_loader import made_images, side
 
 import dsanalyze
+from dsanalyze._sources import Shared
 
 samples = 44
 prep = [dsanalyze.RandomResizedCrop(side), dsanalyze.HorizontalFlip()]
@@ -144,6 +146,24 @@ class Share(unittest.TestCase):
                 dsanalyze.Loader(self.data, 8, dtype='float32')
             self.assertTrue(until(lambda: not answers(group.address)))  # Its last job has left it.
             self.assertIn('dtype', str(kept.exception))
+
+    def test_an_interrupt_ends_the_wait_for_a_place_and_no_job_is_left_of_it(self):
+        with dsanalyze.share(self.data, 1, batch_size=8, dtype='uint8', prep=prep) as group:
+            loader = dsanalyze.Loader(self.data, 8)
+            attached = Shared._attach
+
+            def interrupted(source, options):
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+                return attached(source, options)
+
+            before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+            try:
+                with unittest.mock.patch.object(Shared, '_attach', interrupted), self.assertRaises(KeyboardInterrupt):
+                    dsanalyze.Loader(self.data, 8)
+            finally:
+                signal.signal(signal.SIGALRM, before)
+            loader.close()
+            self.assertTrue(until(lambda: not answers(group.address)))  # Who was let in meanwhile, as a place fell free, has left, too.
 
     def test_groups_may_end_in_the_order_in_which_they_began(self):
         groups = [dsanalyze.share(self.data, 1, batch_size=8, dtype='uint8', prep=prep) for _ in range(2)]
