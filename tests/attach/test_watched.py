@@ -282,15 +282,23 @@ class Verdicts(unittest.TestCase):
         self.assertLess(record['rates']['P']['samples_per_s'], 1.05 * expected)
         self.assertGreater(record['rates']['P']['samples_per_s'], 0.6 * expected)
 
+    def undisturbed(self, *arguments):
+        """The profile of three, if any, in which other programs took as much of the cores while prep was measured as before."""
+        for _ in range(3):
+            record = profile(*arguments)
+            if 'prep-beside-others' not in [finding['code'] for finding in record['findings']]:
+                return record
+        self.skipTest('other programs come and go')
+
     def test_what_prepares_when_it_is_asked_takes_turns_with_the_training(self):
-        record = profile('turns', 0.01, 0.01)
+        record = self.undisturbed('turns', 0.01, 0.01)
         self.assertEqual(record['loader']['style'], 'watched')
         self.assertIn(record['bottleneck']['detail'], ('latency', 'prep'))  # Of a busy machine its sleep takes CPU time, too.
         self.assertIn('prepares nothing while the training computes', record['bottleneck']['reason'])
         self.assertEqual([point['workers'] for point in record['curves']['P_by_workers']], [0])
 
     def test_what_prepares_ahead_is_no_bottleneck_where_it_keeps_up(self):
-        record = profile('ahead', 0.02, 0.008)
+        record = self.undisturbed('ahead', 0.02, 0.008)
         self.assertEqual(record['bottleneck']['detail'], 'accelerator')
         self.assertTrue(record['bottleneck']['confident'])
 
