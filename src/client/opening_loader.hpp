@@ -15,7 +15,7 @@
 
 namespace dsanalyze::client {
 
-/// Of a wait that the other side ends.
+/// Of a wait for what ends by itself: an opening, which looks now and then whether it is given up.
 constexpr Deadline no_deadline{std::numeric_limits<Nanoseconds>::max()};
 
 /// A loader whose dataset is opened by a thread of this object's own: listing a large folder takes long, and the program may give it up meanwhile.
