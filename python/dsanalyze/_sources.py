@@ -143,7 +143,7 @@ class Shared(_Source):
             if is_unwanted:
                 self.close()
 
-        thread = threading.Thread(target=attach, daemon=True)
+        thread = threading.Thread(target=attach, name='dsanalyze-attach', daemon=True)
         thread.start()
         try:
             while thread.is_alive():

@@ -160,6 +160,7 @@ class Share(unittest.TestCase):
             try:
                 with unittest.mock.patch.object(Shared, '_attach', interrupted), self.assertRaises(KeyboardInterrupt):
                     dsanalyze.Loader(self.data, 8)
+                self.assertIn('dsanalyze-attach', [thread.name for thread in threading.enumerate()])  # The call goes on, and was not waited for.
             finally:
                 signal.signal(signal.SIGALRM, before)
             loader.close()
