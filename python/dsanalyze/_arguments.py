@@ -47,8 +47,13 @@ def found_path(name, value):
         text.encode()
     except UnicodeEncodeError:
         raise ValueError(f'{name}: the path {text!r} is not UTF-8') from None
-    if '{' not in text and not os.path.exists(text):
-        raise FileNotFoundError(f'{name}: there is no {text}')
+    try:
+        if '{' not in text:
+            os.stat(text)
+    except PermissionError:
+        raise PermissionError(f'{name}: this user may not look at {text}') from None
+    except (OSError, ValueError):
+        raise FileNotFoundError(f'{name}: there is no {text}') from None
     return text
 
 

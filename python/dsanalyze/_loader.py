@@ -74,7 +74,7 @@ class Loader:
     the others reach this rank, where they are on other machines; key_file: 32 bytes, the same on all of them. peer_timeout: seconds without a word of a
     rank after which it is lost; None: 20. epoch_timeout: seconds for which the ranks wait for one another at an epoch's begin; None: 1,800.
 
-    Raises FileNotFoundError, ValueError (arguments), MemoryError, LoaderError (a RuntimeError: more samples failed than may). A child of fork() cannot use its
+    Raises FileNotFoundError, PermissionError, ValueError (arguments), MemoryError, LoaderError (a RuntimeError: more samples failed than may). A child of fork() cannot use its
     parent's loader. Threads: one at a time takes batches; tensors may be given up in any.
     """
 

@@ -146,7 +146,7 @@ def share(dataset: 'os.PathLike[str] | str', jobs: int, *, mode: str = 'coordina
     its part) or "coordinator" (one process does).
 
     Nothing is left of the group when this process has ended, also by SIGKILL, and no job uses it any more.
-    Raises FileNotFoundError, TypeError, ValueError (arguments), LoaderError (a dataset that cannot be opened, no program). Threads: one at a time.
+    Raises FileNotFoundError, PermissionError, TypeError, ValueError (arguments), LoaderError (a dataset that cannot be opened, no program). Threads: one at a time.
     """
     one_of('mode', mode, modes)
     options = {'jobs': whole('jobs', jobs, 1), 'share': mode, 'batch_size': whole('batch_size', batch_size, 1), 'dtype': one_of('dtype', dtype, ('float32', 'uint8')),

@@ -36,6 +36,10 @@ class Failures(Case):
                 self.loader(**options)
         with self.assertRaisesRegex(TypeError, '^dataset: found None'):
             dsanalyze.Loader(None)
+        with self.assertRaisesRegex(FileNotFoundError, '^dataset: there is no'):
+            dsanalyze.Loader('no\0where')
+        with unittest.mock.patch('os.stat', side_effect=PermissionError), self.assertRaisesRegex(PermissionError, '^dataset: this user may not look at'):
+            self.loader()
         for make, name in ((lambda: dsanalyze.RandomResizedCrop(0), 'size'), (lambda: dsanalyze.RandomResizedCrop(8, scale=None), 'scale'),
                            (lambda: dsanalyze.HorizontalFlip(2), 'p'), (lambda: dsanalyze.Normalize(std=0), 'std'), (lambda: dsanalyze.Normalize(mean='123'), 'mean'), (lambda: dsanalyze.Normalize(mean=(10**400, 0, 0)), 'mean'),
                            (lambda: dsanalyze.CenterCrop(4097), 'size')):
