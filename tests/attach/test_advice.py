@@ -7,6 +7,8 @@ import sys
 import tempfile
 import unittest
 
+from measured import measured
+
 here = pathlib.Path(__file__).resolve().parent
 program = os.environ.get('DSANALYZE', 'dsanalyze')
 
@@ -35,6 +37,7 @@ def advice_on_what_is_computed(cause):
 
 
 class Advice(unittest.TestCase):
+    @measured
     def test_a_slow_transform_is_named_with_its_place_and_what_leaving_it_out_would_give(self):
         advice, record = advice_on_what_is_computed('transform')
         self.assertIn('slow-transform', advice, record.get('hot'))
@@ -46,23 +49,27 @@ class Advice(unittest.TestCase):
             self.assertTrue(slow['gain']['at_most'])
         self.assertNotIn('slow-collate', advice)
 
+    @measured
     def test_a_slow_collate_function_is_told_apart_from_it(self):
         advice, record = advice_on_what_is_computed('collate')
         self.assertIn('slow-collate', advice, record.get('hot'))
         self.assertIn('collated', advice['slow-collate']['text'])
         self.assertNotIn('slow-transform', advice)
 
+    @measured
     def test_time_between_the_steps_is_named(self):
         advice, record = advice_on('outside', 10)
         self.assertIn('outside-of-steps', advice, record['waits'])
         self.assertGreater(advice['outside-of-steps']['gain']['speedup'], 1.5)
 
+    @measured
     def test_workers_that_start_slowly_for_each_short_epoch_are_told_to_persist(self):
         advice, record = advice_on('workers', 14)
         self.assertIn('persistent-workers', advice, record['waits'])
         self.assertIn(f"train_causes.py:{line_of('loader = ')} persistent_workers=True", advice['persistent-workers']['text'])
         self.assertGreater(advice['persistent-workers']['gain']['speedup'], 1.3)
 
+    @measured
     def test_without_a_cost_beside_its_steps_nothing_is_advised(self):
         advice, record = advice_on('none', 10)
         self.assertEqual(set(advice) & {'slow-collate', 'slow-transform', 'persistent-workers', 'outside-of-steps', 'threads-of-workers'}, set(), record['advice'])

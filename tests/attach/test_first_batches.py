@@ -2,6 +2,7 @@
 import unittest
 
 from fake_launcher import run, switch
+from measured import measured
 from script_rig import ScriptTest
 
 slow_start = '''
@@ -35,6 +36,7 @@ class FirstBatches(ScriptTest):
             self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
         return windows, [message['between'] for message in connection.of('passive') if 'between' in message]
 
+    @measured
     def test_those_of_a_loader_made_anew_for_each_epoch_are_steps(self):
         text = slow_start + '''
 for epoch in range(3):
@@ -60,6 +62,7 @@ for epoch in range(3):
             self.assertGreaterEqual(steps_of(windows, 'wait')[first], 40e6)
         self.assertEqual(set(steps_of(windows, 'validation')), {0})
 
+    @measured
     def test_those_of_a_loader_made_anew_every_few_steps_are_steps(self):
         text = slow_start + '''
 for part in range(6):
@@ -80,6 +83,7 @@ for part in range(6):
         self.assertEqual(len(steps_of(windows, 'wait')), 6 * 20 - 2)
         self.assertEqual(set(steps_of(windows, 'validation')), {0})
 
+    @measured
     def test_a_validation_before_them_stays_one(self):
         for leave in ('', '[:5]'):
             text = slow_start + '''
@@ -98,6 +102,7 @@ for epoch in range(3):
                 self.assertLessEqual(start['between']['validation'], start['between']['end'] - start['between']['begin'])
                 self.assertEqual((len(start['window']['wait']), start['window']['validation']), (1, [0]))
 
+    @measured
     def test_those_of_two_loaders_that_are_made_anew_together_are_steps(self):
         _, connection = self.launch(slow_start + '''
 for epoch in range(3):
@@ -109,6 +114,7 @@ for epoch in range(3):
             self.assertEqual((start['between']['validation'], len(start['window']['wait'])), (0, 1))
             self.assertGreaterEqual(start['window']['wait'][0], 80e6)
 
+    @measured
     def test_a_step_of_several_batches_is_as_many(self):
         _, connection = self.launch(slow_start + '''
 for epoch in range(3):
@@ -139,6 +145,7 @@ for epoch in range(3):
     print('epoch', seen)
 '''
 
+    @measured
     def test_batches_that_are_fetched_so_and_trained_on_are_training(self):
         for options in ('', ', num_workers=1', ', num_workers=1, persistent_workers=True'):
             for evaluate in ('', 'validate(train)'):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import unittest
 
+from measured import measured
 from test_program import ProgramTest, program
 
 here = pathlib.Path(__file__).resolve().parent
@@ -33,6 +34,7 @@ class Limits(ProgramTest):
         self.assertEqual(result['reads']['dataset_path'], str(data))
         return result
 
+    @measured
     def test_they_are_run_where_control_groups_permit_and_what_cannot_be_run_says_why(self):
         self.profile()
         run = self.whatif('--cache-size', '50%,20%', '--storage', '8MB/s,100GB/s,2x', '--all', '--validate', '--time-budget', '66s', '--json')

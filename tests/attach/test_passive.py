@@ -4,6 +4,7 @@ import unittest
 
 import script_rig
 from fake_launcher import Launcher, here
+from measured import measured
 
 train = here / 'trainings' / 'train.py'
 
@@ -17,6 +18,7 @@ class Passive(unittest.TestCase):
     def windows(self, connection):
         return [message['window'] for message in connection.of('passive')]
 
+    @measured
     def test_every_step_is_clocked_and_all_of_its_time_is_divided(self):
         launcher = Launcher(mode='passive')
         launcher.run(train, '--samples', 400, '--epochs', 2, '--step', 0.01, '--workers', 2, '--does', 'validate')
@@ -31,6 +33,7 @@ class Passive(unittest.TestCase):
         self.assertGreaterEqual(between['validation'], 100e6)
         self.assertEqual(launcher.first.notes(), {})
 
+    @measured
     def test_steps_of_all_kinds_are_clocked_without_a_gap_between_them(self):
         launcher = Launcher(mode='passive')
         script = os.path.join(launcher.folder.name, 'kinds.py')
@@ -71,6 +74,7 @@ for kind in ('plain', 'accumulate', 'validate', 'evaluate', 'look', 'two', 'leav
         self.assertGreaterEqual(sum(sum(array(window, 'validation')) for window in windows), 2 * 5 * 101 * 100000)
         self.assertEqual(launcher.first.notes(), {})
 
+    @measured
     def test_short_last_batches_of_a_stream_count_as_many_samples_as_they_have(self):
         for container in ('tuple', 'dict'):
             launcher = Launcher(mode='passive')
@@ -94,6 +98,7 @@ for kind in ('plain', 'accumulate', 'validate', 'evaluate', 'look', 'two', 'leav
             launcher = Launcher(mode='passive')
             launcher.run(train, '--samples', 80, '--does', does, expect=status)
 
+    @measured
     def test_a_launcher_that_does_not_read_or_has_gone_stops_nothing(self):
         for serve in (lambda peer, connection: self.peers.append(peer), lambda peer, connection: peer.close()):
             self.peers = []

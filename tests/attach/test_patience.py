@@ -3,6 +3,7 @@ import os
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch
+from measured import measured
 
 train = here / 'trainings' / 'train.py'
 tiny, ample = 1.0, 50
@@ -32,6 +33,7 @@ class Patience(unittest.TestCase):
             self.assertIn('timed out after {} seconds'.format(tiny), stuck['error'])
             self.assertEqual((len(next_one['times']), next_one['error']), (8, None))
 
+    @measured
     def test_a_drain_waits_for_a_worker_that_goes_on_earlier(self):
         drained, = self.launch(Plan(run(3), drain(1, 16, which='warm'), then=end), ample, '--stuck', 40, '--stuck-for', 2 * tiny).of('drained')
         self.assertEqual((len(drained['times']), drained['error']), (16, None))

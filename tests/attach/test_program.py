@@ -10,6 +10,8 @@ import tempfile
 import time
 import unittest
 
+from measured import measured
+
 here = pathlib.Path(__file__).resolve().parent
 train = [sys.executable, str(here / 'trainings' / 'train.py')]
 program = os.environ.get('DSANALYZE', 'dsanalyze')
@@ -55,6 +57,7 @@ class ProgramTest(unittest.TestCase):
 
 
 class Phases(ProgramTest):
+    @measured
     def test_a_training_that_waits_for_prep_is_told_so_with_its_rates(self):
         run = self.run_program('--time-budget', '12s', '--json', command=[*train, '--samples', 20000, '--workers', 2, '--prep', 0.02, '--step', 0.02])
         self.assertEqual(run.returncode, 0, run.stderr)

@@ -4,6 +4,7 @@ import threading
 import unittest
 
 from fake_launcher import Launcher, Plan, here, run, switch
+from measured import measured
 
 train = here / 'trainings' / 'train_ranks.py'
 
@@ -47,6 +48,7 @@ class Ranks(unittest.TestCase):
             self.assertEqual([len(window['wait']) for window in connection.windows()][1:], [2, *[6] * 4])  # A forked rank ends without a last word.
             self.assertEqual(len(connection.at('epoch_end')), 5)
 
+    @measured
     def test_ranks_say_how_many_there_are_and_those_without_a_loader_too(self):
         self.launcher = Launcher(lambda hello: Plan(then=run(1000)))
         self.launcher.run(train, '--spawn', 2, '--follows')
@@ -60,6 +62,7 @@ class Ranks(unittest.TestCase):
             self.assertGreater(ranks[number, 2]['pid'], 0)
         self.assertEqual(sum(len(connection.of('loader')) for connection in self.launcher.connections), 1)
 
+    @measured
     def test_a_slow_rank_waits_for_data_and_the_other_for_it(self):
         for arguments in ((), ('--plain',)):
             ranks = self.launch('--slow', '1', *arguments)
@@ -73,6 +76,7 @@ class Ranks(unittest.TestCase):
                     self.assertTrue(all(part <= whole for part, whole in zip(window['ranks'], window['compute'])))
                 self.assertEqual(self.typical(connection, 'wait', 'synthetic'), 0)
 
+    @measured
     def test_a_rank_that_looks_at_a_batch_keeps_no_other_waiting(self):
         ranks = self.launch('--looks', '--epochs', 4)
         for connection in ranks.values():
@@ -81,6 +85,7 @@ class Ranks(unittest.TestCase):
             between = [start['between'] for start in connection.at('start')[1:]]
             self.assertTrue(all(0 < gap['first_batch'] < gap['end'] for gap in between), between)
 
+    @measured
     def test_a_passive_run_clocks_the_wait_for_the_slow_rank_too(self):
         ranks = self.launch('--slow', '0', mode='passive')
         self.assertGreaterEqual(self.typical(ranks[1], 'ranks'), 14)

@@ -11,6 +11,7 @@ try:
 except ImportError:
     jsonschema = None  # Debian: python3-jsonschema
 
+from measured import measured
 from test_program import ProgramTest, program
 
 train = [sys.executable, str(pathlib.Path(__file__).resolve().parent / 'trainings' / 'train_files.py')]
@@ -40,6 +41,7 @@ class Reads(ProgramTest):
     def findings(self, result):
         return {finding['code']: finding['message'] for finding in result['findings']}
 
+    @measured
     def test_the_files_of_the_dataset_and_the_requests_of_a_sample(self):
         trace = self.folder / 'trace'
         result = self.profile('--trace', trace)
@@ -90,6 +92,7 @@ class Reads(ProgramTest):
         self.assertEqual((result['reads']['mapped_files'], result['reads']['mapped_bytes']), (files, files * size))
         self.assertIn('000.bin', self.findings(result)['reads-mapped'])
 
+    @measured
     def test_what_a_program_without_tracer_reads_is_missed_and_named(self):
         result = self.profile(command=['--program', os.environ['STATIC_COPY'], '--step', '0.02'])
         self.assertLess(result['reads']['seen_fraction'], 0.95)

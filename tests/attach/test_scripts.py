@@ -3,6 +3,7 @@ import pathlib
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, run, switch, unexplained
+from measured import measured
 from script_rig import ScriptTest, preamble
 
 
@@ -37,6 +38,7 @@ for epoch in range(8):
 '''.replace('OPTIONS', options), run(1), switch('synthetic'), run(30, 'synthetic'))
             self.assertEqual({samples for window in connection.windows('synthetic') for samples in window['samples']}, {4})
 
+    @measured
     def test_validation_with_gradients_enabled_is_not_training(self):
         output, connection = self.launch('''
 train, validation = DataLoader(data(), 4, shuffle=True), DataLoader(data(40), 4)
@@ -57,6 +59,7 @@ for epoch in range(2):
         self.assertEqual(connection.of('loader')[0]['shuffle'], True)
         self.assertGreaterEqual(sum(sum(window['validation']) for window in connection.windows()), 60e6)
 
+    @measured
     def test_evaluation_over_the_training_loader_is_not_training(self):
         output, connection = self.launch('''
 train = DataLoader(data(), 4)

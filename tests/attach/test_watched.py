@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, run, switch
+from measured import measured
 from script_rig import ScriptTest
 
 here = pathlib.Path(__file__).resolve().parent
@@ -236,6 +237,7 @@ def step(x):
         launcher.run(path)
         return launcher.first
 
+    @measured
     def test_the_line_makes_each_pass_through_the_loop_a_step_and_the_loader_keeps_its_workers(self):
         connection = self.launch('''
 for epoch in range(4):
@@ -290,6 +292,7 @@ class Verdicts(unittest.TestCase):
                 return record
         self.skipTest('other programs come and go')
 
+    @measured
     def test_what_prepares_when_it_is_asked_takes_turns_with_the_training(self):
         record = self.undisturbed('turns', 0.01, 0.01)
         self.assertEqual(record['loader']['style'], 'watched')
@@ -297,26 +300,31 @@ class Verdicts(unittest.TestCase):
         self.assertIn('prepares nothing while the training computes', record['bottleneck']['reason'])
         self.assertEqual([point['workers'] for point in record['curves']['P_by_workers']], [0])
 
+    @measured
     def test_what_prepares_ahead_is_no_bottleneck_where_it_keeps_up(self):
         record = self.undisturbed('ahead', 0.02, 0.008)
         self.assertEqual(record['bottleneck']['detail'], 'accelerator')
         self.assertTrue(record['bottleneck']['confident'])
 
+    @measured
     def test_what_prepares_ahead_is_the_bottleneck_where_it_does_not(self):
         record = profile('ahead', 0.005, 0.02)
         self.assertIn(record['bottleneck']['detail'], ('latency', 'prep'))
         self.assert_prep(record, 8 / 0.02)
 
+    @measured
     def test_a_generator_is_drained_as_it_goes_on(self):
         record = profile('generator', 0.005, 0.01)
         self.assertIn('stream-goes-on', [finding['code'] for finding in record['findings']])
         self.assertIn('storage-not-separable', [finding['code'] for finding in record['findings']])
         self.assert_prep(record, 8 / 0.01)
 
+    @measured
     def test_samples_of_arrays_are_counted(self):
         record = profile('arrays', 0.005, 0.01)
         self.assert_prep(record, 8 / 0.01)
 
+    @measured
     def test_a_real_run_is_told_what_its_steps_wait(self):
         record = profile('turns', 0.01, 0.01, 200, options=('--passive',))
         self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.06)

@@ -8,6 +8,8 @@ import sys
 import tempfile
 import unittest
 
+from measured import measured
+
 try:
     import jsonschema
 except ImportError:
@@ -52,6 +54,7 @@ class WhatIf(unittest.TestCase):
         path.write_text(json.dumps(record))
         return path
 
+    @measured
     def test_the_profile_says_what_to_change_and_how_to_check_it(self):
         self.assertEqual(self.profiled.returncode, 0, self.profiled.stderr)
         fix = self.record['fix']
@@ -65,17 +68,20 @@ class WhatIf(unittest.TestCase):
         self.assertTrue(any(path['path'] == str(self.folder / 'train.py') and path['kind'] == 'code' for path in self.record['launch']['paths']))
 
     @unittest.skipIf(jsonschema is None, 'python3-jsonschema is missing')
+    @measured
     def test_the_record_of_a_loader_that_waits_is_one_by_its_schema(self):
         self.assertEqual(self.record['bottleneck']['detail'], 'latency')
         for detail in ('latency', 'delivery', 'outside', 'accelerator', 'prep', 'storage'):
             jsonschema.validate(dict(self.record, bottleneck=dict(self.record['bottleneck'], detail=detail)), json.loads(schema.read_text()))
 
+    @measured
     def test_cpu_time_is_told_apart_from_waiting(self):
         points = {point['workers']: point for point in self.record['curves']['P_by_workers']}
         self.assertLess(points[2]['workers_seconds_per_sample'], 0.01)  # A sample waits 20 ms.
         self.assertGreater(points[2]['process_seconds_per_sample'], 0)
         self.assertTrue(all(run['cores_used'] >= 0 for run in self.record['runs']))
 
+    @measured
     def test_more_workers_are_faster_until_the_steps_are_the_bottleneck(self):
         run = self.whatif('--workers', '1,4,16', '--accelerator-speed', '2x', '--find', 'workers', '--json')
         result = json.loads(run.stdout)
@@ -96,6 +102,7 @@ class WhatIf(unittest.TestCase):
             run = self.whatif(*words, code=2)
             self.assertIn(said, run.stderr)
 
+    @measured
     def test_workers_are_run_and_compared_with_the_prediction(self):
         run = self.run_there('whatif', '--workers', '3,4', '--accelerator-speed', '2x', '--validate', '--time-budget', '50s', '--json')
         self.assertIn(run.returncode, (0, 1, 4), run.stderr)
@@ -110,6 +117,7 @@ class WhatIf(unittest.TestCase):
         self.assertIn('no other speed', by_change['{"accelerator_speed": 2.0}']['not_measured'])
         self.assertEqual(result['validation']['measured'], 2)
 
+    @measured
     def test_one_core_is_run_by_affinity(self):
         run = self.run_there('whatif', '--cores', '1', '--validate', '--time-budget', '16s', '--json')
         self.assertIn(run.returncode, (0, 1, 4), run.stderr)

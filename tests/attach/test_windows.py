@@ -4,6 +4,7 @@ import sys
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch, unexplained
+from measured import measured
 from script_rig import ScriptTest
 
 sys.path.insert(0, str(here.parents[1] / 'python'))
@@ -49,6 +50,7 @@ class Windows(unittest.TestCase):
             self.assertAlmostEqual(unexplained(window), 0, delta=0.03)
             self.assertTrue(all(value >= 0 for part in ('wait', 'compute', 'outside', 'hook', 'validation') for value in window[part]))
 
+    @measured
     def test_full_windows_have_the_steps_that_were_asked_for_and_divide_all_of_their_time(self):
         launcher = Launcher(Plan(run(5), run(7), then=run(1000)))
         output = launcher.run(train, '--samples', 96, '--epochs', 2, '--step', 0.01)
@@ -70,6 +72,7 @@ class Windows(unittest.TestCase):
             self.assertEqual(Launcher(plan).run(train, *options), plain)
         self.assertEqual(Launcher(mode='passive').run(train, *options), plain)
 
+    @measured
     def test_preparation_is_waited_for_and_a_step_is_computed(self):
         launcher = Launcher(Plan(run(10), then=end))
         launcher.run(train, '--samples', 200, '--prep', 0.005, '--step', 0.01)
@@ -83,6 +86,7 @@ class Windows(unittest.TestCase):
         self.assertNotIn('done', output)
         self.assertEqual(launcher.first.messages[-1]['t'], 'bye')
 
+    @measured
     def test_validation_and_what_lies_between_epochs_are_timed_apart(self):
         launcher = Launcher(Plan(then=run(1000)))
         launcher.run(train, '--samples', 80, '--epochs', 2, '--does', 'validate')
@@ -98,6 +102,7 @@ class Windows(unittest.TestCase):
         self.assertEqual(window['steps'], [0, 0, 0, 1] * 2)
         self.assertEqual([outside == 0 for outside in window['outside']], [True, True, True, False] * 2)
 
+    @measured
     def test_an_epoch_that_the_script_leaves_early_ends_its_window(self):
         launcher = Launcher(Plan(then=run(1000)))
         launcher.run(train, '--samples', 200, '--epochs', 3, '--workers', 2, '--does', 'break,validate')
@@ -113,6 +118,7 @@ class Windows(unittest.TestCase):
             self.assertGreater(between['start'], 0)
             self.assertLessEqual(between['validation'] + between['start'], between['end'] - between['begin'])
 
+    @measured
     def test_a_loader_made_anew_for_each_pass_gives_windows_of_passes(self):
         launcher = Launcher(Plan(run(20), switch('synthetic'), run(40, 'synthetic'), then=end))
         launcher.run(train, '--samples', 200, '--epochs', 20, '--workers', 2, '--does', 'break,anew')
@@ -121,6 +127,7 @@ class Windows(unittest.TestCase):
         steps = [batch for window in launcher.first.windows('synthetic') for batch in window['batch']]
         self.assertLessEqual(len(set(steps) - {0}), 16)  # The kept batches are those of the first of these loaders.
 
+    @measured
     def test_two_loaders_in_step_are_one_training(self):
         launcher = Launcher(Plan(run(5), switch('synthetic'), run(10, 'synthetic'), switch('full'), then=run(1000)))
         output = launcher.run(train, '--samples', 120, '--does', 'zip', '--epochs', 2)
@@ -131,6 +138,7 @@ class Windows(unittest.TestCase):
 
 
 class Synthetic(unittest.TestCase):
+    @measured
     def test_a_known_step_is_found_whatever_the_preparation_takes(self):
         launcher = Launcher(Plan(run(3), switch('synthetic'), run(5, 'synthetic'), run(40, 'synthetic'), then=end))
         launcher.run(train, '--samples', 400, '--prep', 0.005, '--step', 0.02, '--workers', 2)
@@ -142,6 +150,7 @@ class Synthetic(unittest.TestCase):
         self.assertEqual(switched['kept'], 16)
         self.assertGreaterEqual(switched['discarded'], 16)
 
+    @measured
     def test_batches_prepared_before_a_switch_do_not_make_the_loader_look_faster_after_it(self):
         launcher = Launcher(Plan(run(10), switch('synthetic'), run(20, 'synthetic'), switch('full'), run(20), drain(1, 4), run(20), then=end))
         launcher.run(train, '--samples', 2000, '--workers', 2, '--prefetch', 16, '--prep', 0.002, '--step', 0.001)
@@ -170,6 +179,7 @@ class Synthetic(unittest.TestCase):
         launcher.run(train, '--samples', 42, '--epochs', 2, '--workers', 2, '--style', 'iterable')
         self.assertEqual(sum(sum(window['samples']) for window in launcher.first.windows('full')), 2 * 42 - 4)
 
+    @measured
     def test_batches_discarded_at_a_switch_come_back(self):
         launcher = Launcher(Plan(run(5), switch('synthetic'), switch('full'), then=run(1000)))
         output = launcher.run(train, '--samples', 160, '--workers', 2)
@@ -240,6 +250,7 @@ for epoch in range(2):
 ''', run(1000))
         self.assertEqual(spent(connection, 'save'), {})
 
+    @measured
     def test_loaders_that_are_validated_on_together_are_one_loop_each_and_their_time_is_told_once(self):
         _, connection = self.launch('''
 train = DataLoader(data(), 4)
@@ -285,6 +296,7 @@ for epoch in range(2):
         self.assertGreaterEqual(sums['time'] - sums['waited'], 4 * 3 * 4e6)  # What follows a loop's last batch is not clocked.
         self.assertLess(sums['time'], 4 * 4 * 24e6)
 
+    @measured
     def test_training_between_two_batches_of_one_validation_pass_is_no_part_of_it(self):
         _, connection = self.launch('''
 train, validation = DataLoader(data(), 4), iter(DataLoader(data(40), 4))
@@ -348,6 +360,7 @@ for x, in DataLoader(data(), 4):
         break
 '''.format(seconds), run(5), switch('synthetic'), run(6, 'synthetic'), run(7, 'synthetic'), run(50, 'synthetic'))[1]
 
+    @measured
     def test_a_device_is_waited_for_at_the_ends_of_windows_alone(self):
         connection = self.launch_on_device(0.02)
         device, = connection.of('device')
@@ -356,6 +369,7 @@ for x, in DataLoader(data(), 4):
         for window in connection.windows():
             self.assertAlmostEqual(unexplained(window), 0, delta=0.03)
 
+    @measured
     def test_what_passes_while_the_device_works_costs_no_step(self):
         for window in self.launch_on_device(0.02).windows():
             for compute in window['compute']:
@@ -374,6 +388,7 @@ for x, in DataLoader(data(), 4):
         clock._steps = [(At(0), At(5)), (At(4), At(9))]
         self.assertIsNone(clock.take())
 
+    @measured
     def test_a_device_that_waits_for_the_script_has_the_scripts_own_times(self):
         for window in self.launch_on_device(0.0001).windows():
             self.assertTrue(all(compute >= 2e6 for compute in window['compute']))

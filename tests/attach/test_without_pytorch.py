@@ -11,6 +11,7 @@ import time
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, here, run, switch, unexplained
+from measured import measured
 
 program = os.environ.get('DSANALYZE', 'dsanalyze')
 train = here / 'trainings' / 'train_plain.py'
@@ -79,6 +80,7 @@ def step(batch, seconds=0.002):
 
 
 class Steps(ScriptTest):
+    @measured
     def test_a_step_is_a_pass_through_the_loop_and_nothing_lies_outside(self):
         for mode in ('phases', 'passive'):
             output, connection = self.launch('''
@@ -95,6 +97,7 @@ medians()
                 self.assertEqual(set(self.steps(connection, 'steps')), {1})
                 self.assertEqual(connection.notes(), {})
 
+    @measured
     def test_its_loader_is_named_with_its_place_and_followed_through_all_phases(self):
         _, connection = self.launch('''
 loader = Batches(400, 0.004)
@@ -114,6 +117,7 @@ for epoch in range(3):
         for window in connection.windows():
             self.assertAlmostEqual(unexplained(window), 0, delta=0.05)
 
+    @measured
     def test_a_generator_that_is_made_anew_for_each_epoch_is_followed_from_epoch_to_epoch(self):
         for mode in ('phases', 'passive'):
             output, connection = self.launch('''
@@ -128,6 +132,7 @@ medians()
                 self.assert_medians(connection, output)
                 self.assertEqual(set(connection.notes()), {'stream-goes-on'} if mode == 'phases' else set())
 
+    @measured
     def test_validations_and_looks_at_a_batch_are_no_steps_whether_they_are_watched_or_not(self):
         for mode in ('phases', 'passive'):
             _, connection = self.launch('''
@@ -154,6 +159,7 @@ for epoch in range(3):
                 gaps = [message['between'] for message in connection.messages if message.get('between')]
                 self.assertEqual([gap['validation'] > 15e6 for gap in gaps], [True, True])
 
+    @measured
     def test_two_iterables_that_a_step_takes_batches_of_are_both_followed(self):
         output, connection = self.launch('''
 for one, other in zip(dsanalyze.watch(Batches(60, 0.004)), dsanalyze.watch(Batches(60, 0.004))):
@@ -165,6 +171,7 @@ medians()
         self.assert_medians(connection, output)
         self.assertGreater(len(self.steps(connection)), 50)
 
+    @measured
     def test_the_last_step_of_a_pass_that_is_left_ends_where_it_is_left(self):
         for mode in ('phases', 'passive'):
             _, connection = self.launch('''
@@ -283,15 +290,18 @@ class Verdicts(unittest.TestCase):
                     raise
         self.assertEqual((record['loader']['name'], record['loader']['style'], record['loader']['samples_per_step']['most']), ('__main__.Batches', 'watched', 8))
 
+    @measured
     def test_numbers_of_pythons_own_that_are_prepared_when_they_are_asked_for(self):
         self.check(('lists', 0.02, 0.02), {'G': 8 / 0.02, 'P': 8 / 0.02},
                    lambda record: self.assertIn('prepares nothing while the training computes', record['bottleneck']['reason']),
                    lambda record: self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.1),
                    lambda record: self.assertLess(record['waits']['outside']['fraction'], 0.02))
 
+    @measured
     def test_what_is_prepared_ahead_is_the_bottleneck_where_it_does_not_keep_up(self):
         self.check(('ahead', 0.01, 0.04), {'G': 8 / 0.01, 'P': 8 / 0.04}, lambda record: self.assertIn(record['bottleneck']['detail'], ('latency', 'prep')))
 
+    @measured
     def test_arrays_that_a_step_changes_and_keys_that_it_pops_are_there_again(self):
         try:
             import numpy  # noqa: F401
@@ -299,6 +309,7 @@ class Verdicts(unittest.TestCase):
             self.skipTest('no NumPy')
         self.check(('arrays', 0.02, 0.01), {'G': 8 / 0.02, 'P': 8 / 0.01})
 
+    @measured
     def test_a_real_run_gives_the_same_losses_and_is_told_what_its_steps_wait(self):
         alone = subprocess.run([sys.executable, str(train), 'lists', '0.01', '0.01', '150', 'unwatched'], capture_output=True, text=True, check=True).stdout
         with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:

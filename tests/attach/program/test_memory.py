@@ -5,6 +5,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from measured import measured
 from test_program import ProgramTest
 
 held = 200 << 20
@@ -12,6 +13,7 @@ most_besides = 700 << 20  # Of PyTorch in the training process and in its four w
 
 
 class Memory(ProgramTest):
+    @measured
     def test_what_forked_workers_share_counts_once_in_every_run(self):
         script = self.folder / 'script.py'
         script.write_text('''

@@ -7,6 +7,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from measured import measured
 from test_program import ProgramTest, here, program
 
 train = [sys.executable, str(here / 'trainings' / 'train_stream.py')]
@@ -50,6 +51,7 @@ class Streams(ProgramTest):
         view = subprocess.run([program, 'report', saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=True)
         self.assertIn('not separable from storage', ' '.join(view.stdout.split()))
 
+    @measured
     def test_one_that_reads_the_same_files_has_a_p_that_its_storage_reads_bound(self):
         result, findings, _ = self.profile('same')
         self.assertNotIn('prep-not-separable', findings)

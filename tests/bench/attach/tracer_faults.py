@@ -2,7 +2,7 @@
 
 usage: tracer_faults.py BUILD [--rounds N] [--files N] [--seed SEED] [--json FILE]
 
-BUILD is a build folder (its tests/attach/reader and traced_command, its tracer). Each round starts a process that reads in a way that is drawn, and kills
+BUILD is a build folder (its tests/attach/tracer/reader and traced_command, its tracer). Each round starts a process that reads in a way that is drawn, and kills
 some of them at a random moment. Counted are processes that end in another way than without the tracer, accesses that are not whole, and rings that were
 lost. Then a process reads as many files as are given, a tree of forks reads as deep as it goes, and reads are timed in pairs with and without the tracer.
 """
@@ -92,8 +92,8 @@ class Bench:
         self.args = args
         build = args.build.resolve()
         self.tracer = build / "src/attach/tracer/libdsanalyze-trace.so"
-        self.reader = build / "tests/attach/reader"
-        self.traced = build / "tests/attach/traced_command"
+        self.reader = build / "tests/attach/tracer/reader"
+        self.traced = build / "tests/attach/tracer/traced_command"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tracer-"))
         self.file = self.folder / "data"
         self.file.write_bytes(b"a line of text\n" * 10000)
