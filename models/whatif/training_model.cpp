@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "training_cores.hpp"
 #include "training_supply.hpp"
 #include "whatif_parts.hpp"
 
@@ -128,6 +129,11 @@ Prep prep_from_memory(const TrainingModel& model, int workers, double cores) {
   const Law law = prep_law(model, workers, cores);
   const Correction corrected = correction(model, workers, cores, law.limit);
   Prep prep{law.rate * corrected.factor, corrected.error, law.limit, law.limit == Limit::cores ? corrected.factor : 1};
+  if (law.limit == Limit::cores && workers > 0) {
+    const double known = prep_factor(model, cores);
+    prep.rate *= known;
+    prep.of_cores *= known;
+  }
   if (workers == 0 || cores == model.cores || law.limit == Limit::workers) return prep;
   const double alone = static_cast<double>(model.ranks) * workers / worker_seconds(model);
   const Correction of_workers = correction(model, workers, cores, Limit::workers);
@@ -136,12 +142,19 @@ Prep prep_from_memory(const TrainingModel& model, int workers, double cores) {
   return prep;
 }
 
+/// CPU time of training where the accelerators are `speed` times as fast. What a CPU computes becomes shorter; what a process does beside a device,
+/// or while it sleeps, does not.
+double training_cpu(const TrainingModel& model, double speed) {
+  constexpr double computes = 0.5;  // of a core
+  return *model.training_cpu / (*model.training_cpu * model.ingestion >= computes ? speed : 1);
+}
+
 /// How nearly the cores are used up, 0 to 1, where training needs some of them.
 double competition(const TrainingModel& model, double rate, double cores, double speed) {
   constexpr double from = 0.6;
   if (!model.shares_cores) return 0;
   if (!model.training_cpu || !model.worker_cpu) return 1;
-  const double training = *model.training_cpu / speed;
+  const double training = training_cpu(model, speed);
   if (training * rate < least_training_share * cores) return 0;
   const double used = rate * (*model.worker_cpu + model.process_cpu + training) / cores;
   return std::clamp((used - from) / (1 - from), 0.0, 1.0);
@@ -167,13 +180,14 @@ double held_up_seconds(const TrainingModel& model, int workers, double cores, do
   const double share = busy_share(model, cores, rate);
   const double late = share * model.held_up_fraction * (measured + model.slowed_seconds);
   if (cores >= model.cores) return late;
-  // On fewer cores than were measured, a worker that wakes also takes a core from the training process, for its slice or until its batch is done.
-  // Measured on one core, with steps of 5 to 40 ms and one to three workers: 0.47 to 0.75 of that.
+  // On fewer cores a worker that wakes also takes a core from the training process, for its slice or until its batch is done. Measured on one core,
+  // with steps of 5 to 40 ms and one to three workers, it was 0.47 to 0.75 of that; 0.1 to 0.45 on another machine, so that profiles measure it.
   constexpr double slice_seconds = 0.003;  // Linux's least, sched(7)
   constexpr double most_taken = 0.65;
   const double slice = std::min(model.worker_cpu.value_or(0) * model.step_samples / model.ranks, slice_seconds);
   const double fewer = std::min(model.cores - cores, 1.0);
-  return std::max(late, share * model.slowed_seconds + fewer * std::min(share, most_taken) * slice);
+  const double taken = model.fewer_cores ? model.fewer_cores->taken_factor : 1;
+  return std::max(late, share * model.slowed_seconds + fewer * taken * std::min(share, most_taken) * slice);
 }
 
 /// What computing takes longer in the training as found than with batches at hand, if the workers had no core to spare then and training itself needs
@@ -316,6 +330,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.storage = storage_of(profile, *full);
   if (model.waits_for_storage) return model;
   model.competing_loss = competing_loss(model);
+  if (profile.on_fewer_cores) learn_from_fewer_cores(model, *profile.on_fewer_cores);
   if (model.workers == 0) model.unexplained_seconds = std::max(1 / model.found - 1 / rates_of(model, {}).samples_per_s, 0.0);
   return model;
 }
@@ -391,9 +406,9 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   double of_cores = std::numeric_limits<double>::infinity();
   bool competes = false;
   if (model.worker_cpu && model.training_cpu && model.shares_cores) {
-    of_cores = cores / (*model.worker_cpu + model.process_cpu + *model.training_cpu / speed);
+    of_cores = cores / (*model.worker_cpu + model.process_cpu + training_cpu(model, speed));
     of_cores *= from_memory.of_cores;
-    competes = *model.training_cpu / speed * std::min(rates.prep, rates.ingestion) > least_training_share * cores;
+    competes = training_cpu(model, speed) * std::min(rates.prep, rates.ingestion) > least_training_share * cores;
   }
   if (workers == 0) {
     const auto as_found = [&](double prep, double ingestion) {

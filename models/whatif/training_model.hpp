@@ -67,6 +67,13 @@ struct TrainingModel {
     double found_fraction = 0;             ///< of the bytes that the full run read, those that came from storage
   };
   std::optional<Storage> storage;
+  /// What the training as found on fewer cores says of the law.
+  struct FewerCores {
+    double cores = 0;
+    double taken_factor = 1;  ///< what a worker that wakes takes of a step there, over what it took on other machines
+    double prep_factor = 1;   ///< P where the cores limit it, over what the law says
+  };
+  std::optional<FewerCores> fewer_cores;  ///< nothing: not measured
   std::optional<double> epoch_samples;
 };
 

@@ -23,17 +23,17 @@ Conductor::Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events)
     : m_plan(std::move(plan)), m_use(std::move(use)), m_events(events), m_share_seconds(m_plan.seconds) {}
 
 AttachPhase Conductor::phase() const {
-  if (m_stage == Stage::full) return AttachPhase::full;
+  if (m_stage == Stage::full || m_stage == Stage::fewer_cores) return AttachPhase::full;
   return m_stage == Stage::cached ? AttachPhase::cached : AttachPhase::synthetic;
 }
 
-PhaseMeasurement& Conductor::measurement() { return m_training.phases[phase()]; }
+PhaseMeasurement& Conductor::measurement() { return m_stage == Stage::fewer_cores ? *m_training.on_fewer_cores : m_training.phases[phase()]; }
 
 void Conductor::take_memory(Bytes memory) {
   const auto take = [memory](std::optional<Bytes>& peak) { peak = std::max(peak.value_or(0), memory); };
   if (m_stage == Stage::drains) {
     if (!m_training.drains.empty()) take(m_training.drains.back().memory_peak);
-  } else if (m_stage != Stage::warm && m_stage != Stage::done) {
+  } else if (m_stage != Stage::warm && m_stage != Stage::fewer_cores && m_stage != Stage::done) {
     if (const auto measured = m_training.phases.find(phase()); measured != m_training.phases.end()) take(measured->second.memory_peak);
   }
 }
@@ -293,7 +293,7 @@ Answer Conductor::next_stage(Nanoseconds now) {
     case Stage::synthetic:
       return start_stage(m_training.drains.empty() ? Stage::warm : Stage::cached, now);
     case Stage::cached:
-      return another_round(now) ? start_round(now) : start_stage(Stage::done, now);
+      return another_round(now) ? start_round(now) : start_stage(Stage::fewer_cores, now);
     default:
       return start_stage(Stage::done, now);
   }
@@ -302,7 +302,13 @@ Answer Conductor::next_stage(Nanoseconds now) {
 Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
   if (stage == Stage::cached && ((short_passes() && m_training.loader->style != LoaderRecord::Style::map) || m_training.stream_goes_on())) {
     m_training.cached_not_separable = true;
-    stage = Stage::done;
+    stage = m_training.stream_goes_on() ? Stage::done : Stage::fewer_cores;
+  }
+  if (stage == Stage::fewer_cores) {
+    if (!worth_fewer_cores(now) || !m_plan.restrict_cores(m_plan.fewer_cores))
+      stage = Stage::done;
+    else
+      m_training.on_fewer_cores.emplace();
   }
   if (!fits(stage, now)) {
     m_training.out_of_time = true;
@@ -330,6 +336,7 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
     case Stage::drains:
       return next_drain(now);
     case Stage::full:
+    case Stage::fewer_cores:
       return SwitchPhase{AttachPhase::full, 0, 0};
     case Stage::done:
       break;

@@ -23,8 +23,8 @@ class StandsStill : public Error {
   using Error::Error;
 };
 
-/// Leads the ranks of a launched training through the phases full, synthetic, prep and cached, at steps that all of them reach. It decides and keeps
-/// what was measured; it neither sends nor waits. Threads: one at a time.
+/// Leads the ranks of a launched training through the phases full, synthetic, prep and cached, at steps that all of them reach; then, where that was
+/// planned, through the phase full on fewer cores. It decides and keeps what was measured; it neither sends nor waits. Threads: one at a time.
 ///
 /// Each rank that comes to a checkpoint waits there. Once all ranks with a training loader stand at one, all get the same answer, so that no rank is
 /// ever in another phase than the others, however many steps lie between two checkpoints.
@@ -33,11 +33,14 @@ class Conductor {
   enum class Phases { all, full };  ///< full: the training as it is, for all of the time
   struct Plan {
     Phases phases = Phases::all;
-    double seconds = 180;               ///< for all phases, from the first checkpoint on
-    double settling_seconds = 0;        ///< before them: the training takes steps that are not measured
-    double hang_seconds = 60;           ///< the longest that one rank may keep the others waiting
-    double follower_seconds = 10;       ///< a rank without a loader by then has none, and one without a process is elsewhere
-    std::vector<int> worker_counts{};   ///< for which P is measured besides the job's own
+    double seconds = 180;              ///< for all phases, from the first checkpoint on
+    double settling_seconds = 0;       ///< before them: the training takes steps that are not measured
+    double hang_seconds = 60;          ///< the longest that one rank may keep the others waiting
+    double follower_seconds = 10;      ///< a rank without a loader by then has none, and one without a process is elsewhere
+    std::vector<int> worker_counts{};  ///< for which P is measured besides the job's own
+    int fewer_cores = 0;               ///< on which the training as found is measured once more in the end; 0: it is not
+    /// Lets all processes of the training use no more than so many cores from now on; whether that was possible. Empty: it is not.
+    std::function<bool(int cores)> restrict_cores{};
     Bytes subset_bytes = 0;             ///< at most, of what is read for prep and cached; 0: by take_room()
     Bytes kept_bytes = Bytes{1} << 30;  ///< at most, of the batches of the synthetic phase, each rank
   };
@@ -76,7 +79,7 @@ class Conductor {
   [[nodiscard]] std::map<int, int> training_processes() const;
 
  private:
-  enum class Stage { full, synthetic, warm, drains, cached, done };
+  enum class Stage { full, synthetic, warm, drains, cached, fewer_cores, done };
   static constexpr std::uint64_t warm_up_steps = 10;
   static constexpr std::uint64_t least_steps = 3;                       ///< of a phase, and of a window of the warm-up, however long they take
   static constexpr std::uint64_t short_pass_steps = 6 * warm_up_steps;  ///< fewer than these have no room for warming up and measuring
@@ -150,6 +153,7 @@ class Conductor {
   [[nodiscard]] std::uint64_t window_steps() const;
   [[nodiscard]] AttachPhase phase() const;
   PhaseMeasurement& measurement();
+  [[nodiscard]] bool worth_fewer_cores(Nanoseconds now) const;
   [[nodiscard]] double stage_seconds(Stage stage) const;
   [[nodiscard]] double warm_seconds() const;
   [[nodiscard]] bool another_round(Nanoseconds now) const;

@@ -49,7 +49,7 @@ Answer Conductor::next_pass(Nanoseconds now) {
 void Conductor::begin_pass(Member& member) {
   member.whole_pass = m_begin && member.at->why == CheckpointMessage::Why::start;
   member.gap.reset();
-  if (!member.whole_pass || (m_stage != Stage::full && m_stage != Stage::cached)) return;
+  if (!member.whole_pass || (m_stage != Stage::full && m_stage != Stage::cached && m_stage != Stage::fewer_cores)) return;
   member.gap = member.at->between;
   // The steps that showed that a loader made anew trains: the waiting for its first batch is in them.
   if (member.at->window && short_passes()) add_to_passes(member, *member.at->window);

@@ -48,6 +48,8 @@ Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
   if (left == m_members.end()) return {};
   const bool trained = left->second.trains && !left->second.said_bye;
   const HelloMessage hello = left->second.hello.value_or(HelloMessage{});
+  // A script that ends on fewer cores has gone through all else; what was measured of it there stays.
+  if (left->second.trains && m_stage == Stage::fewer_cores) m_stage = Stage::done;
   m_members.erase(left);
   if (finished()) return {};
   if (!trained) return meet(now);

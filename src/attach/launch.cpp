@@ -52,7 +52,7 @@ class Launch {
         m_tree(::getpid()),
         m_events(events),
         m_conductor(
-            settings.plan, [this] { return use(); }, events) {
+            with_fewer_cores(settings.plan), [this] { return use(); }, events) {
     if (settings.mode == AttachMode::phases && !settings.tracer.empty()) m_tracer.emplace(settings.tracer, settings.folder, m_clock);
   }
 
@@ -98,6 +98,14 @@ class Launch {
   }
 
  private:
+  Conductor::Plan with_fewer_cores(Conductor::Plan plan) const {
+    plan.restrict_cores = [this](int cores) {
+      const auto left = std::min(static_cast<std::size_t>(cores), m_host.cpus_allowed.size());
+      return m_tree.restrict_to({m_host.cpus_allowed.begin(), m_host.cpus_allowed.begin() + static_cast<std::ptrdiff_t>(left)});
+    };
+    return plan;
+  }
+
   /// What all processes of the training used up to now.
   TreeUse use() {
     TreeUse use = m_tree.use();

@@ -75,13 +75,14 @@ struct AttachedTraining {
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;
-  std::map<int, BesideSteps> beside_steps;  ///< by rank
-  std::uint64_t steps = 0;                  ///< that were seen, of the rank that took most
-  bool out_of_time = false;                 ///< steps take so long that later phases did not fit the time budget
-  bool cached_not_separable = false;        ///< short passes over a stream: what data in memory give cannot be measured beside it
-  bool several_trainings = false;           ///< passive: processes that trained one after another, or beside each other as the same rank
-  std::vector<NoteMessage> notes;           ///< of the hook, each code once
-  std::optional<SeenMessage> seen;          ///< while no loader was known to train, of the process that did most
+  std::optional<PhaseMeasurement> on_fewer_cores;  ///< the phase full once more
+  std::map<int, BesideSteps> beside_steps;         ///< by rank
+  std::uint64_t steps = 0;                         ///< that were seen, of the rank that took most
+  bool out_of_time = false;                        ///< steps take so long that later phases did not fit the time budget
+  bool cached_not_separable = false;               ///< short passes over a stream: what data in memory give cannot be measured beside it
+  bool several_trainings = false;                  ///< passive: processes that trained one after another, or beside each other as the same rank
+  std::vector<NoteMessage> notes;                  ///< of the hook, each code once
+  std::optional<SeenMessage> seen;                 ///< while no loader was known to train, of the process that did most
 
   std::string error;  ///< the exception that ended a process first, and its place in the script; empty
 

@@ -44,7 +44,10 @@ struct Training {
   std::function<double(int)> drained_by_workers{};  ///< seconds a batch, in place of `drained`
   std::optional<EpochGap> gap{};                    ///< before each epoch but the first
   LoaderRecord::Style style = LoaderRecord::Style::map;
-  bool drains_in_time = false;  ///< a drain ends when its seconds are over; else after 200 batches
+  std::optional<double> on_fewer_cores{};  ///< seconds of a step as found, once the training has fewer cores
+  std::function<bool()> until{};           ///< it takes no further step; empty: to the end of all phases
+  bool restricted = false;                 ///< it has fewer cores
+  bool drains_in_time = false;             ///< a drain ends when its seconds are over; else after 200 batches
 
   struct Rank {
     std::uint64_t step = 0, epoch = 0;
@@ -62,6 +65,7 @@ struct Training {
   Nanoseconds now = to_nanoseconds(100);
 
   [[nodiscard]] double step_seconds(AttachPhase phase) const {
+    if (restricted && phase == AttachPhase::full) return on_fewer_cores.value_or(full);
     return phase == AttachPhase::full ? full : phase == AttachPhase::synthetic ? synthetic : cached;
   }
 
@@ -135,7 +139,7 @@ struct Training {
     std::size_t given = 0;
     for (int i = 0; i < ranks; ++i) members[i];
     join(conductor, ranks, told_batches ? told_batches : batches, style);
-    while (!conductor.finished() && given < 1'000'000) {
+    while (!conductor.finished() && given < 1'000'000 && !(until && until())) {
       std::vector<int> ready;
       for (auto& [number, rank] : members)
         if (!rank.ended && (rank.asks || rank.drain || rank.steps_left > 0)) ready.push_back(number);

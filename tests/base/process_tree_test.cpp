@@ -7,9 +7,11 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
+#include "base/host/host.hpp"
 #include "base/process/spawn.hpp"
 #include "sanitizers.hpp"
 #include "soon.hpp"
@@ -151,6 +153,26 @@ TEST_CASE("descendants that left their session, ignore SIGTERM or are stopped ar
   CHECK(becomes_true([&] { return tree.living().size() >= 4; }));
   CHECK(end_descendants(0.2).empty());
   CHECK(tree.living().empty());
+}
+
+TEST_CASE("all descendants have the CPUs that they are restricted to, and this process keeps its own" * doctest::skip(testing::fork_may_hang)) {
+  const HostFacts host = read_host_facts();
+  const std::vector<int> one{host.cpus_allowed.back()};
+  spawn_command({"sh", "-c", "sleep 600 & sleep 600 & wait"}, {}, {});
+  const ProcessTree tree(::getpid());
+  REQUIRE(becomes_true([&] { return tree.living().size() == 3; }));
+  CHECK(tree.restrict_to(one));
+  const auto allowed = [](int process) {
+    std::ifstream status("/proc/" + std::to_string(process) + "/status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("Cpus_allowed_list:")) return parse_cpu_list(line.substr(line.find('\t') + 1));
+    return std::vector<int>{};
+  };
+  for (const TreeProcess& process : tree.living()) CHECK(allowed(process.pid) == one);
+  CHECK(read_host_facts().cpus_allowed == host.cpus_allowed);
+  CHECK_FALSE(tree.restrict_to({}));
+  CHECK(end_descendants(0.1).empty());
+  CHECK_FALSE(tree.restrict_to(one));  // Nothing is left.
 }
 
 TEST_CASE("what cleans up after others has the time to do so once they have ended" * doctest::skip(testing::fork_may_hang)) {

@@ -6,10 +6,14 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from program import PROGRAM, ProgramTest, block_device_counter
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "attach"))
+from measured import measured  # noqa: E402
 
 SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "reports" / "schemas" / "profile-1.json"
 EMULATED = ["emulated:imagenet-1k,samples=20000", "--preset", "config-ssd-v100", "--workload", "resnet18", "--cache-size", "35%", "--batch-size", "32"]
@@ -94,6 +98,7 @@ class Profile(ProgramTest):
             with self.subTest(arguments=arguments):
                 jsonschema.validate(self.profile(*arguments, "--time-budget", "2s"), schema)
 
+    @measured
     def test_the_verdict_is_the_same_at_two_scales(self):
         # Little of it is cached, so that storage is far slower than prep: a busy machine must not make them alike.
         emulated = ["5%" if word == "35%" else word for word in EMULATED]

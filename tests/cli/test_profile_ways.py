@@ -12,6 +12,9 @@ import unittest
 
 from program import PROGRAM, ProgramTest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "attach"))
+from measured import measured  # noqa: E402
+
 
 def refuse_io_uring():
     """As container runtimes do: io_uring_setup (425 everywhere) fails with EPERM, by a seccomp filter of this process and its children."""
@@ -56,6 +59,7 @@ class Ways(ProgramTest):
         self.assertGreater(quality["sequential"]["rank_correlation"], 0.9)
         self.assertLess(quality["sequential"]["mean_displacement"], quality["random"]["mean_displacement"])
 
+    @measured
     def test_pytorch_measures_the_accelerator_that_the_full_run_emulates(self):
         data = self.photographs()
         self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{self.environment['PATH']}"
@@ -136,6 +140,7 @@ class Ways(ProgramTest):
             self.assertGreater(max(of_exact), 0.85, request_bytes)
             self.assertGreater(min(of_exact), 0.5, request_bytes)
 
+    @measured
     def test_cost_aware_admission_holds_more_samples_and_saves_more_of_the_disk_s_time(self):
         results = {}
         for admission in ("first", "cost-aware"):

@@ -4,8 +4,12 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "attach"))
+from measured import measured  # noqa: E402
 
 PROGRAM = os.environ["DSANALYZE"]
 LIBRARIES = os.environ["FAKE_LIBRARIES"]
@@ -42,6 +46,7 @@ class GpuTest(unittest.TestCase):
         self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
         return run.stderr
 
+    @measured
     def test_batches_go_to_the_gpu_and_h_is_measured(self):
         record, text = self.profiled("--accelerator", "cuda:500", seconds=16)
         self.assertIn("Fake GPU 0", record["host"]["accelerator"]["description"])
@@ -55,6 +60,7 @@ class GpuTest(unittest.TestCase):
         full = next(run for run in record["runs"] if run["name"] == "full")
         self.assertGreater(full["samples_per_s"], 0)
 
+    @measured
     def test_copies_that_bind_are_named_and_their_cure_predicted(self):
         record, text = self.profiled("--accelerator", "cuda:4000", driver="bus=0.1e9")
         self.assertEqual(record["bottleneck"]["resource"], "gpu")
@@ -106,6 +112,7 @@ class GpuTest(unittest.TestCase):
         self.assertIn("no verdict", run.stdout)
         self.assertEqual(self.run_program("report", self.place / "short.json").returncode, 0)
 
+    @measured
     def test_prep_is_split_between_gpu_and_cores(self):
         record, text = self.profiled("--accelerator", "cuda:4000", "--prep", "split:0.25", seconds=16)
         self.assertEqual((record["settings"]["prep_place"], record["settings"]["gpu_share"]), ("split", 0.25))
@@ -123,6 +130,7 @@ class GpuTest(unittest.TestCase):
         record, _ = self.profiled("--accelerator", "cuda:4000", "--prep", "split", "--runs", "prep")
         self.assertLess(record["settings"].get("gpu_share", 0), 0.5)
 
+    @measured
     def test_prep_on_the_gpu_copies_nothing(self):
         record, text = self.profiled("--accelerator", "cuda:4000", "--prep", "gpu", seconds=12, driver="bus=100e6")
         self.assertEqual(record["settings"]["gpu_share"], 1)

@@ -28,6 +28,21 @@ TEST_CASE("a training that waits for prep: G, P, the parts of a step and the sta
   CHECK(result.run("prep")->storage_proof == StorageProof::proved);
 }
 
+TEST_CASE("what was measured on fewer cores is kept where its steps had settled") {
+  LaunchedTraining launched = prep_bound();
+  CHECK_FALSE(profile_of(launched).on_fewer_cores);
+  launched.training.on_fewer_cores = launched.training.phases.at(AttachPhase::full);
+  launched.training.on_fewer_cores->steady = true;
+  const ProfileResult result = profile_of(launched);
+  REQUIRE(result.on_fewer_cores);
+  CHECK(result.on_fewer_cores->samples_per_s == doctest::Approx(result.run("full")->samples_per_s));
+  CHECK(result.on_fewer_cores->ci95_samples_per_s.low <= result.on_fewer_cores->samples_per_s);
+  launched.training.on_fewer_cores->steady = false;
+  CHECK_FALSE(profile_of(launched).on_fewer_cores);
+  launched.training.on_fewer_cores.emplace().steady = true;
+  CHECK_FALSE(profile_of(launched).on_fewer_cores);
+}
+
 TEST_CASE("tokens of a sample, short shared memory and processes that were not watched are told") {
   LaunchedTraining launched = prep_bound();
   const ProfileResult plain = profile_of(launched);

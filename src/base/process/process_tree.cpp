@@ -8,12 +8,15 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/host/host.hpp"
 #include "base/system/files.hpp"
 #include "processes.hpp"
 
@@ -90,6 +93,24 @@ std::vector<TreeProcess> ProcessTree::living() const {
   for (ProcessFacts& process : descendants(list_processes(m_proc), m_root))
     if (!has_ended(process)) living.push_back({process.pid, process.parent, std::move(process.command)});
   return living;
+}
+
+bool ProcessTree::restrict_to(const std::vector<int>& cpus) const {
+  // A thread that starts while its process is looked through has its creator's CPUs: those of before, if that comes later.
+  constexpr int looks = 3;
+  std::set<int> restricted;
+  for (int look = 0; look < looks; ++look) {
+    for (const TreeProcess& process : living()) {
+      std::error_code ignored;  // It may have ended.
+      for (const auto& thread : std::filesystem::directory_iterator(m_proc / std::to_string(process.pid) / "task", ignored)) {
+        const int id = std::atoi(thread.path().filename().c_str());
+        if (restricted.contains(id)) continue;
+        if (!set_thread_affinity(cpus, id) && errno != ESRCH) return false;
+        restricted.insert(id);
+      }
+    }
+  }
+  return !restricted.empty();
 }
 
 TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to) {

@@ -207,9 +207,10 @@ std::string launch_plan(const LaunchSettings& settings) {
                      format_seconds(own_prep_seconds(settings.plan.seconds + settings.storage_seconds)));
 }
 
-/// P is measured at 1, 2, 4, ... workers as far as there are cores.
+/// P is measured at 1, 2, 4, ... workers as far as there are cores, and the training as found once more on half of these.
 void plan_launch(LaunchSettings& settings, const HostFacts& host) {
   for (int workers = 1; workers <= host.worker_count(); workers *= 2) settings.plan.worker_counts.push_back(workers);
+  settings.plan.fewer_cores = host.worker_count() / 2;
   settings.plan.kept_bytes = std::min(settings.plan.kept_bytes, host.memory_usable / 16);
 }
 

@@ -99,6 +99,13 @@ struct WaitsRecord {
   std::vector<RankWaitsRecord> by_rank;           ///< where there are several
 };
 
+/// The training as found, measured once more on fewer cores than it may use.
+struct FewerCoresRecord {
+  int cores = 1;
+  double samples_per_s = 0;
+  Interval ci95_samples_per_s;
+};
+
 /// The finding that other programs had the cores while P was measured, and not while the training ran as found, or the other way round.
 constexpr const char* beside_others_code = "prep-beside-others";
 

@@ -274,6 +274,15 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   return record;
 }
 
+/// Nothing where it was not measured, or had not settled.
+std::optional<FewerCoresRecord> fewer_cores_record(const AttachedTraining& training, int cores) {
+  if (!training.on_fewer_cores || !training.on_fewer_cores->steady) return std::nullopt;
+  const std::vector<Stretch> stretches = stretches_of(*training.on_fewer_cores);
+  if (stretches.empty()) return std::nullopt;
+  const RateRecord rate = rate_record(stretches, "");
+  return FewerCoresRecord{cores, rate.samples_per_s, rate.ci95_samples_per_s};
+}
+
 }  // namespace
 
 ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host) {
@@ -297,6 +306,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
       known->kind = CommandPathRecord::Kind::code;  // a script whose name does not say so
   }
   result.host = host_record(host, training);
+  result.on_fewer_cores = fewer_cores_record(training, settings.plan.fewer_cores);
   result.settings.batch_size = training.loader->batch_size.value_or(0);
   result.settings.accelerators = rank_count(training);
   result.settings.workers = training.loader->workers;

@@ -130,6 +130,13 @@ struct Fields<SteadyRecord> {
 };
 
 template <>
+struct Fields<FewerCoresRecord> {
+  using R = FewerCoresRecord;
+  static constexpr std::tuple list{field("cores", &R::cores), field("samples_per_s", &R::samples_per_s),
+                                   field("ci95_samples_per_s", &R::ci95_samples_per_s)};
+};
+
+template <>
 struct Fields<OwnPrepRecord> {
   using R = OwnPrepRecord;
   static constexpr std::tuple list{field("samples_per_s", &R::samples_per_s),

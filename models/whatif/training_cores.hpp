@@ -1,0 +1,19 @@
+#pragma once
+
+#include "core/records/attached_record.hpp"
+#include "training_model.hpp"
+
+namespace dsanalyze {
+
+// What one run on fewer cores tells the model of a launched training. Pure.
+
+/// What that run says of P where the cores limit it, as a factor of the law's: 1 on as many cores as were measured, all of it on as few as it had, by
+/// the logarithm between.
+double prep_factor(const TrainingModel& model, double cores);
+
+/// Sets TrainingModel::fewer_cores. On fewer cores the law knows neither what a worker that wakes takes of a step, which differs from machine to
+/// machine, nor what changing between processes costs them. Where steps are the slower ones, the run there tells the former; where prep is, the
+/// latter. The rest of the model is complete. Nothing is learnt where the profile does not know the CPU time of its workers.
+void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measured);
+
+}  // namespace dsanalyze
