@@ -1,0 +1,104 @@
+#include <doctest/doctest.h>
+
+#include "base/statistics.hpp"
+#include "made_training.hpp"
+
+// A training that is measured on fewer cores once all phases are over.
+
+using namespace dsanalyze;
+using namespace dsanalyze::testing;
+
+namespace {
+
+/// That is led through the phases on two cores, and once more on one.
+struct OnFewerCores {
+  Training training;
+  Notes notes;
+  int asked = 0;  ///< times that the cores were restricted
+  bool refused = false;
+  double used = 0.1;  ///< of a core, by the training
+  Conductor::Plan plan;
+
+  OnFewerCores() {
+    plan.seconds = 60;
+    plan.worker_counts = {1, 2};
+    plan.fewer_cores = 1;
+    training.on_fewer_cores = 0.016;
+  }
+  Conductor conductor() {
+    plan.restrict_cores = [this](int cores) {
+      asked += cores;
+      training.restricted = !refused;
+      return !refused;
+    };
+    const auto use = [this] {
+      TreeUse so_far;
+      so_far.at = training.now;
+      so_far.cpu_seconds = used * to_seconds(training.now);
+      return so_far;
+    };
+    return {plan, use, notes};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("in the end the training as found is measured on fewer cores, and what was found on all of them stays") {
+  OnFewerCores made;
+  Conductor conductor = made.conductor();
+  made.training.run(conductor);
+  CHECK(conductor.finished());
+  CHECK(made.asked == 1);
+  CHECK(rate(conductor, AttachPhase::full) == doctest::Approx(3200));
+  REQUIRE(conductor.training().on_fewer_cores);
+  CHECK(conductor.training().on_fewer_cores->steady);
+  CHECK(estimate_of_ratio(stretches_of(*conductor.training().on_fewer_cores)).value == doctest::Approx(2000));
+  CHECK(made.notes.lines.back() == "as found, on 1 core: 2000.0 samples/s");
+  CHECK(made.training.members.at(0).ended);
+}
+
+TEST_CASE("no cores are taken from a training of which that would say nothing, nor where there is no time") {
+  const auto tried = [](auto&& change) {
+    OnFewerCores made;
+    change(made);
+    Conductor conductor = made.conductor();
+    made.training.run(conductor);
+    CHECK(conductor.finished());
+    CHECK_FALSE(conductor.training().out_of_time);
+    CHECK_FALSE((conductor.training().on_fewer_cores && !made.training.restricted));
+    return made.asked;
+  };
+  CHECK(tried([](OnFewerCores& /*as it is*/) {}) == 1);
+  CHECK(tried([](OnFewerCores& made) { made.plan.fewer_cores = 0; }) == 0);
+  CHECK(tried([](OnFewerCores& made) { made.training.ranks = 2; }) == 0);
+  CHECK(tried([](OnFewerCores& made) { made.used = 0.9; }) == 0);         // Its steps compute on cores.
+  CHECK(tried([](OnFewerCores& made) { made.plan.seconds = 15; }) == 0);  // Too short a time budget.
+  CHECK(tried([](OnFewerCores& made) { made.refused = true; }) == 1);
+}
+
+TEST_CASE("short passes are measured on fewer cores, too, those of a stream after its drains") {
+  for (const LoaderRecord::Style style : {LoaderRecord::Style::map, LoaderRecord::Style::iterable}) {
+    OnFewerCores made;
+    made.training.batches = 20;
+    made.training.style = style;
+    Conductor conductor = made.conductor();
+    made.training.run(conductor);
+    CHECK(conductor.finished());
+    CHECK(conductor.training().cached_not_separable == (style == LoaderRecord::Style::iterable));
+    REQUIRE(conductor.training().on_fewer_cores);
+    CHECK(conductor.training().on_fewer_cores->passes);
+    CHECK(estimate_of_ratio(stretches_of(*conductor.training().on_fewer_cores)).value == doctest::Approx(2000));
+  }
+}
+
+TEST_CASE("a script that ends on fewer cores has gone through all phases") {
+  OnFewerCores made;
+  Conductor conductor = made.conductor();
+  made.training.until = [&made] { return made.training.restricted; };
+  made.training.run(conductor);
+  REQUIRE(made.training.restricted);
+  CHECK_FALSE(conductor.finished());
+  CHECK_NOTHROW(conductor.leave(0, made.training.now));
+  CHECK(conductor.finished());
+  CHECK(rate(conductor, AttachPhase::cached) == doctest::Approx(4000));
+}
