@@ -145,8 +145,12 @@ Prep prep_from_memory(const TrainingModel& model, int workers, double cores) {
 /// CPU time of training where the accelerators are `speed` times as fast. What a CPU computes becomes shorter; what a process does beside a device,
 /// or while it sleeps, does not.
 double training_cpu(const TrainingModel& model, double speed) {
-  constexpr double computes = 0.5;  // of a core
-  return *model.training_cpu / (*model.training_cpu * model.ingestion >= computes ? speed : 1);
+  // Of a core, of each rank: what lies between is partly the one and partly the other.
+  constexpr double beside = 0.4;
+  constexpr double computes = 0.6;
+  const double used = *model.training_cpu * model.ingestion / model.ranks;
+  const double computed = std::clamp((used - beside) / (computes - beside), 0.0, 1.0);
+  return *model.training_cpu * (computed / speed + 1 - computed);
 }
 
 /// How nearly the cores are used up, 0 to 1, where training needs some of them.

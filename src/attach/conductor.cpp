@@ -115,6 +115,8 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
       end_pass(sender);
+      // What a script does between epochs may take long, and would take longer on fewer cores.
+      if (m_stage == Stage::fewer_cores && !short_passes()) return {{member, end_fewer_cores(now)}};
       Answers answers = let_finish_epoch();
       answers.push_back({member, PlainAnswer::go});
       return answers;
@@ -294,6 +296,8 @@ Answer Conductor::next_stage(Nanoseconds now) {
       return start_stage(m_training.drains.empty() ? Stage::warm : Stage::cached, now);
     case Stage::cached:
       return another_round(now) ? start_round(now) : start_stage(Stage::fewer_cores, now);
+    case Stage::fewer_cores:
+      return end_fewer_cores(now);
     default:
       return start_stage(Stage::done, now);
   }
@@ -304,12 +308,7 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
     m_training.cached_not_separable = true;
     stage = m_training.stream_goes_on() ? Stage::done : Stage::fewer_cores;
   }
-  if (stage == Stage::fewer_cores) {
-    if (!worth_fewer_cores(now) || !m_plan.restrict_cores(m_plan.fewer_cores))
-      stage = Stage::done;
-    else
-      m_training.on_fewer_cores.emplace();
-  }
+  if (stage == Stage::fewer_cores && !start_fewer_cores(now)) stage = Stage::done;
   if (!fits(stage, now)) {
     m_training.out_of_time = true;
     stage = Stage::done;
@@ -350,7 +349,8 @@ Answer Conductor::start_round(Nanoseconds now) {
   m_cut_short = false;
   m_kept_before += m_training.phases[AttachPhase::synthetic].kept_batches;
   const double of_phases = stage_seconds(Stage::full) + stage_seconds(Stage::synthetic) + stage_seconds(Stage::cached);
-  m_share_seconds = std::min(m_share_seconds, m_share_seconds * (m_plan.seconds - to_seconds(now - *m_begin)) / of_phases);
+  const double reserved = plans_fewer_cores() ? stage_seconds(Stage::fewer_cores) : 0;
+  m_share_seconds = std::min(m_share_seconds, m_share_seconds * (m_plan.seconds - reserved - to_seconds(now - *m_begin)) / of_phases);
   ++m_round;
   return start_stage(Stage::full, now);
 }

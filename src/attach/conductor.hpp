@@ -39,8 +39,9 @@ class Conductor {
     double follower_seconds = 10;      ///< a rank without a loader by then has none, and one without a process is elsewhere
     std::vector<int> worker_counts{};  ///< for which P is measured besides the job's own
     int fewer_cores = 0;               ///< on which the training as found is measured once more in the end; 0: it is not
-    /// Lets all processes of the training use no more than so many cores from now on; whether that was possible. Empty: it is not.
-    std::function<bool(int cores)> restrict_cores{};
+    /// Restricts all threads of the training to these CPUs from now on. How many threads had others too; nothing where that is refused. Empty: cores
+    /// are not restricted.
+    std::function<std::optional<std::size_t>(const std::vector<int>& cpus)> restrict_to{};
     Bytes subset_bytes = 0;             ///< at most, of what is read for prep and cached; 0: by take_room()
     Bytes kept_bytes = Bytes{1} << 30;  ///< at most, of the batches of the synthetic phase, each rank
   };
@@ -70,6 +71,9 @@ class Conductor {
     if (m_plan.subset_bytes == 0) m_plan.subset_bytes = usable / part;
   }
 
+  /// Where only fewer cores are left to be tried, the training is finished without them, and true is returned: what goes wrong there takes nothing
+  /// from what was measured before.
+  bool give_up_fewer_cores();
   /// All phases are over: every rank was told to end.
   [[nodiscard]] bool finished() const { return m_stage == Stage::done; }
   /// The training as found is measured, once at least.
@@ -153,7 +157,11 @@ class Conductor {
   [[nodiscard]] std::uint64_t window_steps() const;
   [[nodiscard]] AttachPhase phase() const;
   PhaseMeasurement& measurement();
+  [[nodiscard]] bool plans_fewer_cores() const;
   [[nodiscard]] bool worth_fewer_cores(Nanoseconds now) const;
+  [[nodiscard]] std::vector<int> fewer_cpus() const;
+  bool start_fewer_cores(Nanoseconds now);
+  Answer end_fewer_cores(Nanoseconds now);
   [[nodiscard]] double stage_seconds(Stage stage) const;
   [[nodiscard]] double warm_seconds() const;
   [[nodiscard]] bool another_round(Nanoseconds now) const;

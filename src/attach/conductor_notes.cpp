@@ -31,10 +31,7 @@ void Conductor::say_waiting_so_far() {
 }
 
 void Conductor::say_phase() const {
-  if (m_stage == Stage::fewer_cores) {
-    const Estimate rate = estimate_of_ratio(stretches_of(*m_training.on_fewer_cores));
-    return m_events.note(fmt::format("as found, on {} core{}: {:.1f} samples/s", m_plan.fewer_cores, m_plan.fewer_cores == 1 ? "" : "s", rate.value));
-  }
+  if (m_stage == Stage::fewer_cores) return;
   const auto measured = m_training.phases.find(phase());
   if (measured == m_training.phases.end()) return;
   const Estimate rate = estimate_of_ratio(stretches_of(measured->second));

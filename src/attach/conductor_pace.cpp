@@ -42,6 +42,7 @@ double Conductor::stage_seconds(Stage stage) const {
 /// Three phases take steps; within one epoch each may take a third of those left, so that a script of one epoch is enough where it has any length.
 void Conductor::plan_steps(const Member& member) {
   constexpr std::uint64_t least_of_phase = 40;
+  if (plans_fewer_cores()) m_share_seconds = m_plan.seconds - stage_seconds(Stage::fewer_cores);
   m_most_steps = 0;
   if (m_plan.phases == Phases::full || !m_training.loader || !m_training.loader->batches || !member.at) return;
   const std::uint64_t all = *m_training.loader->batches;
@@ -141,22 +142,6 @@ double Conductor::warm_seconds() const {
   const bool in_memory = known && full->second.after->requested_bytes > full->second.before->requested_bytes &&
                          full->second.after->storage_bytes == full->second.before->storage_bytes;
   return std::min(stage_seconds(Stage::warm), in_memory ? in_memory_seconds : most_seconds);
-}
-
-/// Fewer cores are tried of a training whose own steps leave them alone: what takes many threads would have fewer, had it been started there. One
-/// that has no workers says nothing that others do not.
-bool Conductor::worth_fewer_cores(Nanoseconds now) const {
-  constexpr double least_seconds = 2;
-  constexpr double most_used = 0.5;  // of a core, by the steps
-  const double seconds = stage_seconds(Stage::fewer_cores);
-  if (m_plan.fewer_cores < 1 || !m_plan.restrict_cores || m_training.ranks.size() > 1 || !m_training.loader || m_training.loader->workers < 1)
-    return false;
-  if (seconds < least_seconds || to_seconds(now - *m_begin) + seconds > m_plan.seconds) return false;
-  const auto steps = m_training.phases.find(AttachPhase::synthetic);
-  if (steps == m_training.phases.end() || !steps->second.before || !steps->second.after) return false;
-  const TreeUse& before = *steps->second.before;
-  const TreeUse& after = *steps->second.after;
-  return after.cpu_seconds - before.cpu_seconds <= most_used * to_seconds(after.at - before.at);
 }
 
 /// Whether a phase that takes steps has time for the least number of them.

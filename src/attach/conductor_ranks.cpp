@@ -48,8 +48,7 @@ Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
   if (left == m_members.end()) return {};
   const bool trained = left->second.trains && !left->second.said_bye;
   const HelloMessage hello = left->second.hello.value_or(HelloMessage{});
-  // A script that ends on fewer cores has gone through all else; what was measured of it there stays.
-  if (left->second.trains && m_stage == Stage::fewer_cores) m_stage = Stage::done;
+  if (left->second.trains) give_up_fewer_cores();  // A script that ends there has gone through all phases.
   m_members.erase(left);
   if (finished()) return {};
   if (!trained) return meet(now);

@@ -52,7 +52,7 @@ class Launch {
         m_tree(::getpid()),
         m_events(events),
         m_conductor(
-            with_fewer_cores(settings.plan), [this] { return use(); }, events) {
+            with_cores(settings.plan), [this] { return use(); }, events) {
     if (settings.mode == AttachMode::phases && !settings.tracer.empty()) m_tracer.emplace(settings.tracer, settings.folder, m_clock);
   }
 
@@ -76,7 +76,7 @@ class Launch {
     } catch (const Error& error) {
       // What was measured is told all the same.
       if (m_settings.mode == AttachMode::passive || error.kind() != ErrorKind::failed || !m_conductor.training().measured()) throw;
-      m_launched.failure = error.what();
+      if (!m_conductor.give_up_fewer_cores()) m_launched.failure = error.what();
     }
     m_over = m_launched.failure.empty();
     m_launched.seconds = to_seconds(m_clock.now() - m_start);
@@ -98,11 +98,8 @@ class Launch {
   }
 
  private:
-  Conductor::Plan with_fewer_cores(Conductor::Plan plan) const {
-    plan.restrict_cores = [this](int cores) {
-      const auto left = std::min(static_cast<std::size_t>(cores), m_host.cpus_allowed.size());
-      return m_tree.restrict_to({m_host.cpus_allowed.begin(), m_host.cpus_allowed.begin() + static_cast<std::ptrdiff_t>(left)});
-    };
+  Conductor::Plan with_cores(Conductor::Plan plan) const {
+    plan.restrict_to = [this](const std::vector<int>& cpus) { return m_tree.restrict_to(cpus); };
     return plan;
   }
 

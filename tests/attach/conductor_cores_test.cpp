@@ -1,5 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <utility>
+
+#include "../base/texts.hpp"
+#include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "made_training.hpp"
 
@@ -14,7 +18,10 @@ namespace {
 struct OnFewerCores {
   Training training;
   Notes notes;
-  int asked = 0;  ///< times that the cores were restricted
+  int asked = 0;               ///< times that the cores were restricted
+  std::vector<int> cpus{};     ///< to which
+  std::size_t escaped = 0;     ///< threads that had others in the end
+  std::vector<int> all{4, 6};  ///< that the training may use
   bool refused = false;
   double used = 0.1;  ///< of a core, by the training
   Conductor::Plan plan;
@@ -26,10 +33,11 @@ struct OnFewerCores {
     training.on_fewer_cores = 0.016;
   }
   Conductor conductor() {
-    plan.restrict_cores = [this](int cores) {
-      asked += cores;
-      training.restricted = !refused;
-      return !refused;
+    plan.restrict_to = [this](const std::vector<int>& given) -> std::optional<std::size_t> {
+      ++asked;
+      if (refused) return std::nullopt;
+      cpus = given;
+      return std::exchange(training.restricted, true) ? escaped : 5;
     };
     const auto use = [this] {
       TreeUse so_far;
@@ -37,7 +45,12 @@ struct OnFewerCores {
       so_far.cpu_seconds = used * to_seconds(training.now);
       return so_far;
     };
-    return {plan, use, notes};
+    Conductor made(plan, use, notes);
+    if (all.empty()) return made;
+    DeviceMessage device;
+    device.cpus = all;
+    made.receive(0, device, 0);
+    return made;
   }
 };
 
@@ -48,7 +61,8 @@ TEST_CASE("in the end the training as found is measured on fewer cores, and what
   Conductor conductor = made.conductor();
   made.training.run(conductor);
   CHECK(conductor.finished());
-  CHECK(made.asked == 1);
+  CHECK(made.asked == 2);  // And looked at in the end.
+  CHECK(made.cpus == std::vector<int>{4});
   CHECK(rate(conductor, AttachPhase::full) == doctest::Approx(3200));
   REQUIRE(conductor.training().on_fewer_cores);
   CHECK(conductor.training().on_fewer_cores->steady);
@@ -68,11 +82,13 @@ TEST_CASE("no cores are taken from a training of which that would say nothing, n
     CHECK_FALSE((conductor.training().on_fewer_cores && !made.training.restricted));
     return made.asked;
   };
-  CHECK(tried([](OnFewerCores& /*as it is*/) {}) == 1);
+  CHECK(tried([](OnFewerCores& /*as it is*/) {}) == 2);
   CHECK(tried([](OnFewerCores& made) { made.plan.fewer_cores = 0; }) == 0);
   CHECK(tried([](OnFewerCores& made) { made.training.ranks = 2; }) == 0);
   CHECK(tried([](OnFewerCores& made) { made.used = 0.9; }) == 0);         // Its steps compute on cores.
   CHECK(tried([](OnFewerCores& made) { made.plan.seconds = 15; }) == 0);  // Too short a time budget.
+  CHECK(tried([](OnFewerCores& made) { made.all = {3}; }) == 0);          // It is restricted already.
+  CHECK(tried([](OnFewerCores& made) { made.all.clear(); }) == 0);
   CHECK(tried([](OnFewerCores& made) { made.refused = true; }) == 1);
 }
 
@@ -89,6 +105,49 @@ TEST_CASE("short passes are measured on fewer cores, too, those of a stream afte
     CHECK(conductor.training().on_fewer_cores->passes);
     CHECK(estimate_of_ratio(stretches_of(*conductor.training().on_fewer_cores)).value == doctest::Approx(2000));
   }
+}
+
+TEST_CASE("where workers chose other cores meanwhile, what was measured is dropped") {
+  OnFewerCores made;
+  made.escaped = 1;
+  Conductor conductor = made.conductor();
+  made.training.run(conductor);
+  CHECK(conductor.finished());
+  CHECK_FALSE(conductor.training().on_fewer_cores);
+  CHECK_FALSE(says(made.notes.lines.back(), "on 1 core"));
+}
+
+TEST_CASE("the end of an epoch ends what is measured on fewer cores, before the script validates there") {
+  for (const std::uint64_t left : {3, 900}) {
+    CAPTURE(left);
+    OnFewerCores made;
+    made.training.batches = 100'000;
+    Conductor conductor = made.conductor();
+    // Once it has fewer cores, so many steps of the epoch are left.
+    made.training.until = [&made, left] {
+      Training::Rank& rank = made.training.members.at(0);
+      if (made.training.restricted && rank.step < made.training.batches - left && rank.epoch == 0) made.training.batches = rank.step + left;
+      return false;
+    };
+    made.training.run(conductor);
+    CHECK(conductor.finished());
+    CHECK(made.training.members.at(0).ended);
+    CHECK(conductor.training().on_fewer_cores.has_value() == (left > 100));
+    CHECK(rate(conductor, AttachPhase::cached) == doctest::Approx(4000));
+  }
+}
+
+TEST_CASE("what fails on fewer cores takes nothing from what was measured before") {
+  OnFewerCores made;
+  Conductor conductor = made.conductor();
+  CHECK_FALSE(conductor.give_up_fewer_cores());
+  made.training.until = [&made] { return made.training.restricted; };
+  made.training.run(conductor);
+  CHECK_THROWS_AS(conductor.receive(0, OffMessage{"it cannot be followed"}, made.training.now), const Error&);
+  CHECK(conductor.give_up_fewer_cores());
+  CHECK(conductor.finished());
+  CHECK_FALSE(conductor.training().on_fewer_cores);
+  CHECK_FALSE(conductor.give_up_fewer_cores());
 }
 
 TEST_CASE("a script that ends on fewer cores has gone through all phases") {

@@ -19,7 +19,7 @@ def measured(case):
             except self.failureException as error:
                 if not left:
                     raise
-                print('{}: tried again: {}'.format(self.id(), ' '.join(str(error).split())[:300]), file=sys.stderr, flush=True)
+                print('\n{}: tried again: {}'.format(self.id(), ' '.join(str(error).split())[:300]), file=sys.stderr, flush=True)
             finally:
                 del self.subTest
             self.tearDown()

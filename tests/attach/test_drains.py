@@ -201,7 +201,6 @@ class Drains(unittest.TestCase):
                 count.batch(4, count.used([Source()]))
             self.assertEqual(sorted(count.take()), ['process', 'samples', 'thread', *(['waited'] if known else []), 'workers'])
 
-    @measured
     def test_loaders_that_train_together_are_drained_together(self):
         launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 24), then=end))
         launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 2, '--step', 0, '--does', 'zip')

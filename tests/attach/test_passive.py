@@ -98,7 +98,6 @@ for kind in ('plain', 'accumulate', 'validate', 'evaluate', 'look', 'two', 'leav
             launcher = Launcher(mode='passive')
             launcher.run(train, '--samples', 80, '--does', does, expect=status)
 
-    @measured
     def test_a_launcher_that_does_not_read_or_has_gone_stops_nothing(self):
         for serve in (lambda peer, connection: self.peers.append(peer), lambda peer, connection: peer.close()):
             self.peers = []

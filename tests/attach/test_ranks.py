@@ -48,7 +48,6 @@ class Ranks(unittest.TestCase):
             self.assertEqual([len(window['wait']) for window in connection.windows()][1:], [2, *[6] * 4])  # A forked rank ends without a last word.
             self.assertEqual(len(connection.at('epoch_end')), 5)
 
-    @measured
     def test_ranks_say_how_many_there_are_and_those_without_a_loader_too(self):
         self.launcher = Launcher(lambda hello: Plan(then=run(1000)))
         self.launcher.run(train, '--spawn', 2, '--follows')

@@ -32,7 +32,7 @@ class WhatIf(unittest.TestCase):
         (cls.folder / 'data' / 'one').write_text('1')
         cls.environment = dict(os.environ, XDG_STATE_HOME=str(cls.folder / 'state'), TMPDIR=str(cls.folder))
         cls.command = [sys.executable, 'train.py', '--samples', '20000', '--workers', '2', '--prep', '0.02', '--step', '0.02', '--refuse-workers', '3']
-        cls.profiled = cls.run_there('profile', '--time-budget', '15s', '--', *cls.command)
+        cls.profiled = cls.run_there('profile', '--time-budget', '40s', '--', *cls.command)
         saved, = (cls.folder / 'state').glob('**/profile-*.json')
         cls.saved = saved
         cls.record = json.loads(saved.read_text())
@@ -80,6 +80,16 @@ class WhatIf(unittest.TestCase):
         self.assertLess(points[2]['workers_seconds_per_sample'], 0.01)  # A sample waits 20 ms.
         self.assertGreater(points[2]['process_seconds_per_sample'], 0)
         self.assertTrue(all(run['cores_used'] >= 0 for run in self.record['runs']))
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, 'one core cannot be fewer')
+    @measured
+    def test_the_training_was_run_on_half_of_the_cores_too(self):
+        self.assertIn('on_fewer_cores', self.record, self.profiled.stderr)  # It comes last, and a busy machine may leave no time for it.
+        fewer = self.record['on_fewer_cores']
+        self.assertEqual(fewer['cores'], len(os.sched_getaffinity(0)) // 2)
+        found = next(run['samples_per_s'] for run in self.record['runs'] if run['name'] == 'full')
+        self.assertAlmostEqual(fewer['samples_per_s'] / found, 1, delta=0.3)  # It waits, and computes little.
+        self.assertIn('as found, on ', self.profiled.stderr)
 
     @measured
     def test_more_workers_are_faster_until_the_steps_are_the_bottleneck(self):

@@ -102,7 +102,6 @@ class Windows(unittest.TestCase):
         self.assertEqual(window['steps'], [0, 0, 0, 1] * 2)
         self.assertEqual([outside == 0 for outside in window['outside']], [True, True, True, False] * 2)
 
-    @measured
     def test_an_epoch_that_the_script_leaves_early_ends_its_window(self):
         launcher = Launcher(Plan(then=run(1000)))
         launcher.run(train, '--samples', 200, '--epochs', 3, '--workers', 2, '--does', 'break,validate')
@@ -179,7 +178,6 @@ class Synthetic(unittest.TestCase):
         launcher.run(train, '--samples', 42, '--epochs', 2, '--workers', 2, '--style', 'iterable')
         self.assertEqual(sum(sum(window['samples']) for window in launcher.first.windows('full')), 2 * 42 - 4)
 
-    @measured
     def test_batches_discarded_at_a_switch_come_back(self):
         launcher = Launcher(Plan(run(5), switch('synthetic'), switch('full'), then=run(1000)))
         output = launcher.run(train, '--samples', 160, '--workers', 2)

@@ -155,24 +155,36 @@ TEST_CASE("descendants that left their session, ignore SIGTERM or are stopped ar
   CHECK(tree.living().empty());
 }
 
-TEST_CASE("all descendants have the CPUs that they are restricted to, and this process keeps its own" * doctest::skip(testing::fork_may_hang)) {
+TEST_CASE("all threads of the descendants have the CPUs that they are restricted to, and this process keeps its own" *
+          doctest::skip(testing::fork_may_hang)) {
   const HostFacts host = read_host_facts();
+  if (host.cpus_allowed.size() < 2) return;
   const std::vector<int> one{host.cpus_allowed.back()};
-  spawn_command({"sh", "-c", "sleep 600 & sleep 600 & wait"}, {}, {});
+  spawn_command({"/usr/bin/python3", "-c", "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); time.sleep(600)"}, {},
+                {});
+  spawn_command({"sh", "-c", "sleep 600 & wait"}, {}, {});
   const ProcessTree tree(::getpid());
-  REQUIRE(becomes_true([&] { return tree.living().size() == 3; }));
-  CHECK(tree.restrict_to(one));
-  const auto allowed = [](int process) {
-    std::ifstream status("/proc/" + std::to_string(process) + "/status");
-    for (std::string line; std::getline(status, line);)
-      if (line.starts_with("Cpus_allowed_list:")) return parse_cpu_list(line.substr(line.find('\t') + 1));
-    return std::vector<int>{};
+  const auto threads = [&tree] {
+    std::vector<std::filesystem::path> found;
+    for (const TreeProcess& process : tree.living())
+      for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(process.pid) + "/task")) found.push_back(thread.path());
+    return found;
   };
-  for (const TreeProcess& process : tree.living()) CHECK(allowed(process.pid) == one);
+  REQUIRE(becomes_true([&] { return threads().size() == 4; }));
+  CHECK(tree.restrict_to(one).value_or(99) == 4);
+  for (const std::filesystem::path& thread : threads()) {
+    std::ifstream status(thread / "status");
+    std::string allowed;
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("Cpus_allowed_list:")) allowed = line.substr(line.find('\t') + 1);
+    CHECK(allowed == std::to_string(one.front()));
+  }
   CHECK(read_host_facts().cpus_allowed == host.cpus_allowed);
-  CHECK_FALSE(tree.restrict_to({}));
+  CHECK(tree.restrict_to(one).value_or(99) == 0);
+  CHECK(tree.restrict_to(host.cpus_allowed).value_or(99) == 0);  // None has others than these.
+  CHECK_FALSE(tree.restrict_to({}).has_value());
   CHECK(end_descendants(0.1).empty());
-  CHECK_FALSE(tree.restrict_to(one));  // Nothing is left.
+  CHECK(tree.restrict_to(one).value_or(99) == 0);  // Nothing is left.
 }
 
 TEST_CASE("what cleans up after others has the time to do so once they have ended" * doctest::skip(testing::fork_may_hang)) {

@@ -138,6 +138,37 @@ TEST_CASE("what a worker that wakes takes of a step on fewer cores is what the p
   CHECK(rates_of(nothing_lost, {.cores = 1}).samples_per_s == doctest::Approx(made.steps(1)));
 }
 
+TEST_CASE("a run that says nothing of what workers take of a step leaves what is known") {
+  // On two of four cores workers that use half a core take nothing of a step.
+  const Made made{.seconds = 0.0005, .cpu = 0.0005, .take = 0, .step = 0.04, .outside = 0, .cores = 4};
+  TrainingModel unmeasured = made.model();
+  for (TrainingModel::Point& point : unmeasured.prep) point.busy_take_over = 0;
+  REQUIRE(rates_of(unmeasured, {.cores = 2}).samples_per_s == doctest::Approx(400));
+  for (const double measured : {395.0, 405.0}) {
+    TrainingModel model = unmeasured;
+    learn_from_fewer_cores(model, {2, measured, {measured - 1, measured + 1}});
+    CHECK(rates_of(model, {.cores = 1}).samples_per_s == rates_of(unmeasured, {.cores = 1}).samples_per_s);
+  }
+  // Nor does one that is too uncertain.
+  TrainingModel model = unmeasured;
+  learn_from_fewer_cores(model, {1, 396, {340, 450}});
+  CHECK_FALSE(model.fewer_cores);
+}
+
+TEST_CASE("of data that lay in memory while fewer cores were tried, no miss is expected then") {
+  const Made made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.002, .outside = 0, .workers = 8, .cores = 8};
+  TrainingModel model = made.model();
+  TrainingModel::Storage& storage = model.storage.emplace();
+  storage.curve = {{1, 10}, {8, 10}};
+  storage.rate = 10;
+  storage.bytes_per_sample = 1e5;
+  storage.dataset_bytes = 1'000'000'000;
+  storage.page_cache_bytes = 100'000'000;
+  learn_from_fewer_cores(model, {4, 390, {380, 400}});
+  REQUIRE(model.fewer_cores);
+  CHECK(model.fewer_cores->prep_factor == doctest::Approx(390.0 / 400));
+}
+
 TEST_CASE("slower accelerators take the process beside them no more CPU time, and a CPU that trains takes more") {
   Made made{.seconds = 0.004, .cpu = 0.004, .take = 0, .step = 0.02, .outside = 0, .workers = 4, .cores = 1};
   TrainingModel model = made.model();  // P of 250 samples/s, of all of one core.

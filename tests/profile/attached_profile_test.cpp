@@ -39,6 +39,10 @@ TEST_CASE("what was measured on fewer cores is kept where its steps had settled"
   CHECK(result.on_fewer_cores->ci95_samples_per_s.low <= result.on_fewer_cores->samples_per_s);
   launched.training.on_fewer_cores->steady = false;
   CHECK_FALSE(profile_of(launched).on_fewer_cores);
+  PhaseMeasurement& read = *launched.training.on_fewer_cores;
+  read.steady = true;
+  read.after->storage_bytes = read.before->storage_bytes.value_or(0) + (read.after->requested_bytes - read.before->requested_bytes) / 2;
+  CHECK_FALSE(profile_of(launched).on_fewer_cores);
   launched.training.on_fewer_cores.emplace().steady = true;
   CHECK_FALSE(profile_of(launched).on_fewer_cores);
 }

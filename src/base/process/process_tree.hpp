@@ -68,9 +68,9 @@ class ProcessTree {
   /// The memory that they use together now, without pages of files: what several share counts once (PSS). Absent where the kernel does not say. It
   /// looks at each of their pages, which takes milliseconds for a gigabyte.
   [[nodiscard]] std::optional<Bytes> memory() const;
-  /// Lets all threads of the descendants run on these of the system's CPUs alone, and what they start. False where the kernel refuses it of one,
-  /// which may leave others restricted.
-  [[nodiscard]] bool restrict_to(const std::vector<int>& cpus) const;
+  /// Restricts all threads of the descendants, and what they start, to these of the system's CPUs. How many threads could use others before; nothing
+  /// where the kernel refuses it of one, which may leave others restricted.
+  [[nodiscard]] std::optional<std::size_t> restrict_to(const std::vector<int>& cpus) const;
   /// Whether this process has a file mapped whose path contains this.
   [[nodiscard]] bool maps(int process, std::string_view part_of_path) const;
 

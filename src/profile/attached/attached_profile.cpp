@@ -274,11 +274,13 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   return record;
 }
 
-/// Nothing where it was not measured, or had not settled.
+/// Nothing where it was not measured, had not settled, or read from storage, which is no matter of cores.
 std::optional<FewerCoresRecord> fewer_cores_record(const AttachedTraining& training, int cores) {
   if (!training.on_fewer_cores || !training.on_fewer_cores->steady) return std::nullopt;
   const std::vector<Stretch> stretches = stretches_of(*training.on_fewer_cores);
-  if (stretches.empty()) return std::nullopt;
+  RunRecord run;
+  take_use(training.on_fewer_cores->before, training.on_fewer_cores->after, run);
+  if (stretches.empty() || (run.storage_bytes && read_storage(run, least_loss))) return std::nullopt;
   const RateRecord rate = rate_record(stretches, "");
   return FewerCoresRecord{cores, rate.samples_per_s, rate.ci95_samples_per_s};
 }

@@ -1,0 +1,63 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/statistics.hpp"
+#include "conductor.hpp"
+
+/// The training as found on fewer cores, once all phases are over.
+
+namespace dsanalyze {
+
+/// Of those that the training may use, so that they are fewer for it, too. Empty where it may not use twice as many.
+std::vector<int> Conductor::fewer_cpus() const {
+  const auto wanted = static_cast<std::size_t>(std::max(m_plan.fewer_cores, 0));
+  if (m_training.cpus.empty()) return {};
+  const std::vector<int>& all = m_training.cpus.begin()->second;
+  if (all.size() < 2 * wanted) return {};
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(wanted)};
+}
+
+/// Of several ranks each may have cores of its own, and a training without workers says nothing on fewer cores that it does not say on all.
+bool Conductor::plans_fewer_cores() const {
+  constexpr double least_seconds = 2;
+  return m_plan.phases == Phases::all && m_plan.restrict_to && !fewer_cpus().empty() && m_training.ranks.size() <= 1 && m_training.loader &&
+         m_training.loader->workers >= 1 && stage_seconds(Stage::fewer_cores) >= least_seconds;
+}
+
+/// Fewer cores are tried of a training whose own steps leave them alone: what takes many threads would have fewer, had it been started there.
+bool Conductor::worth_fewer_cores(Nanoseconds now) const {
+  constexpr double most_used = 0.5;  // of a core, by the steps
+  if (!plans_fewer_cores() || to_seconds(now - *m_begin) + stage_seconds(Stage::fewer_cores) > m_plan.seconds) return false;
+  const auto steps = m_training.phases.find(AttachPhase::synthetic);
+  if (steps == m_training.phases.end() || !steps->second.before || !steps->second.after) return false;
+  const TreeUse& before = *steps->second.before;
+  const TreeUse& after = *steps->second.after;
+  return after.cpu_seconds - before.cpu_seconds <= most_used * to_seconds(after.at - before.at);
+}
+
+bool Conductor::start_fewer_cores(Nanoseconds now) {
+  if (!worth_fewer_cores(now) || !m_plan.restrict_to(fewer_cpus())) return false;
+  m_training.on_fewer_cores.emplace();
+  return true;
+}
+
+/// Workers that chose their CPUs themselves had more than the training was to have: then what was measured is of something else.
+Answer Conductor::end_fewer_cores(Nanoseconds now) {
+  if (m_plan.restrict_to(fewer_cpus()) != std::optional<std::size_t>(0) || m_training.on_fewer_cores->by_rank.empty()) {
+    m_training.on_fewer_cores.reset();
+  } else {
+    const Estimate rate = estimate_of_ratio(stretches_of(*m_training.on_fewer_cores));
+    m_events.note(fmt::format("as found, on {} core{}: {:.1f} samples/s", m_plan.fewer_cores, m_plan.fewer_cores == 1 ? "" : "s", rate.value));
+  }
+  return start_stage(Stage::done, now);
+}
+
+bool Conductor::give_up_fewer_cores() {
+  if (m_stage != Stage::fewer_cores) return false;
+  m_training.on_fewer_cores.reset();
+  m_stage = Stage::done;
+  return true;
+}
+
+}  // namespace dsanalyze
