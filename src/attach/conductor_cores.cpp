@@ -9,6 +9,12 @@
 
 namespace dsanalyze {
 
+namespace {
+
+constexpr double least_seconds = 2;
+
+}  // namespace
+
 /// Of those that the training may use, so that they are fewer for it, too. Empty where it may not use twice as many.
 std::vector<int> Conductor::fewer_cpus() const {
   const auto wanted = static_cast<std::size_t>(std::max(m_plan.fewer_cores, 0));
@@ -20,7 +26,6 @@ std::vector<int> Conductor::fewer_cpus() const {
 
 /// Of several ranks each may have cores of its own, and a training without workers says nothing on fewer cores that it does not say on all.
 bool Conductor::plans_fewer_cores() const {
-  constexpr double least_seconds = 2;
   return m_plan.phases == Phases::all && m_plan.restrict_to && !fewer_cpus().empty() && m_training.ranks.size() <= 1 && m_training.loader &&
          m_training.loader->workers >= 1 && stage_seconds(Stage::fewer_cores) >= least_seconds;
 }
@@ -28,7 +33,7 @@ bool Conductor::plans_fewer_cores() const {
 /// Fewer cores are tried of a training whose own steps leave them alone: what takes many threads would have fewer, had it been started there.
 bool Conductor::worth_fewer_cores(Nanoseconds now) const {
   constexpr double most_used = 0.5;  // of a core, by the steps
-  if (!plans_fewer_cores() || to_seconds(now - *m_begin) + stage_seconds(Stage::fewer_cores) > m_plan.seconds) return false;
+  if (!plans_fewer_cores() || to_seconds(now - *m_begin) + least_seconds > m_plan.seconds) return false;
   const auto steps = m_training.phases.find(AttachPhase::synthetic);
   if (steps == m_training.phases.end() || !steps->second.before || !steps->second.after) return false;
   const TreeUse& before = *steps->second.before;

@@ -25,7 +25,7 @@ STAND_IN = f"""#!/bin/sh
 case $1 in
   profile)
     case "$*" in
-      *--partition*) XDG_STATE_HOME=$XDG_STATE_HOME/ranks; export XDG_STATE_HOME; set -- "$@" --batch-size 4 --time-budget 1s;;
+      *--partition*) XDG_STATE_HOME=$XDG_STATE_HOME/ranks; export XDG_STATE_HOME; set -- "$@" --batch-size 4 --time-budget 1s --peer-timeout 20s;;
       *--dry-run*) ;;
       *) shift; set -- profile --dry-run "$@";;
     esac;;
