@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <utility>
+#include <algorithm>
 
 #include "base/statistics.hpp"
 #include "conductor.hpp"

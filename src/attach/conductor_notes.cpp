@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "base/statistics.hpp"
 #include "base/text/enum_names.hpp"
