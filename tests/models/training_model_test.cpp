@@ -158,12 +158,13 @@ TEST_CASE("a run that says nothing of what workers take of a step leaves what is
 TEST_CASE("of data that lay in memory while fewer cores were tried, no miss is expected then") {
   const Made made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.002, .outside = 0, .workers = 8, .cores = 8};
   TrainingModel model = made.model();
-  TrainingModel::Storage& storage = model.storage.emplace();
+  TrainingModel::Storage storage;
   storage.curve = {{1, 10}, {8, 10}};
   storage.rate = 10;
   storage.bytes_per_sample = 1e5;
   storage.dataset_bytes = 1'000'000'000;
   storage.page_cache_bytes = 100'000'000;
+  model.storage = storage;
   learn_from_fewer_cores(model, {4, 390, {380, 400}});
   REQUIRE(model.fewer_cores);
   CHECK(model.fewer_cores->prep_factor == doctest::Approx(390.0 / 400));
