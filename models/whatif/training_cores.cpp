@@ -24,8 +24,8 @@ void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measur
   const TrainingRates by_law = predicted(1);
   if (by_law.prep < by_law.ingestion) {
     constexpr double most = 1.25;
-    if (by_law.prep_limit == TrainingRates::Limit::cores)
-      fewer.prep_factor = std::clamp(measured.samples_per_s / by_law.samples_per_s, 1 / most, most);
+    if (by_law.prep_limit != TrainingRates::Limit::cores) return;
+    fewer.prep_factor = std::clamp(measured.samples_per_s / by_law.samples_per_s, 1 / most, most);
     model.fewer_cores = fewer;
     return;
   }

@@ -13,7 +13,7 @@ double prep_factor(const TrainingModel& model, double cores);
 
 /// Sets TrainingModel::fewer_cores. On fewer cores the law knows neither what a worker that wakes takes of a step, which differs from machine to
 /// machine, nor what changing between processes costs them. Where steps are the slower ones, the run there tells the former; where prep is, the
-/// latter. The rest of the model is complete. Nothing is learnt where the profile does not know the CPU time of its workers.
+/// latter. The rest of the model is complete. Nothing is learnt where the CPU time of the workers is not known, or where the run is too uncertain.
 void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measured);
 
 }  // namespace dsanalyze

@@ -152,7 +152,7 @@ class Conductor {
   static void add_to_passes(Member& member, const StepWindow& steps);
   void take_passes(Member& member);
   void start_measuring(bool steady);
-  [[nodiscard]] bool enough(Nanoseconds now) const;
+  [[nodiscard]] bool enough(Nanoseconds now);
   [[nodiscard]] std::uint64_t whole_cycles(std::uint64_t steps, std::uint64_t limit) const;
   [[nodiscard]] std::uint64_t window_steps() const;
   [[nodiscard]] AttachPhase phase() const;
@@ -161,6 +161,7 @@ class Conductor {
   [[nodiscard]] bool worth_fewer_cores(Nanoseconds now) const;
   [[nodiscard]] std::vector<int> fewer_cpus() const;
   bool start_fewer_cores(Nanoseconds now);
+  [[nodiscard]] bool fewer_cores_take_too_long(Nanoseconds now) const;
   Answer end_fewer_cores(Nanoseconds now);
   [[nodiscard]] double stage_seconds(Stage stage) const;
   [[nodiscard]] double warm_seconds() const;
@@ -187,6 +188,7 @@ class Conductor {
   TreeUse m_stage_use;              ///< at that time
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
   std::uint64_t m_most_steps = 0;   ///< of one stage, so that all fit into one epoch; 0: no limit
+  Nanoseconds m_fewer_since = 0;    ///< the training has had fewer cores
   int m_round = 0;                  ///< of the phases
   bool m_cut_short = false;         ///< by that limit
   double m_share_seconds = 0;       ///< of which each stage has its share

@@ -44,7 +44,14 @@ bool Conductor::worth_fewer_cores(Nanoseconds now) const {
 bool Conductor::start_fewer_cores(Nanoseconds now) {
   if (!worth_fewer_cores(now) || !m_plan.restrict_to(fewer_cpus())) return false;
   m_training.on_fewer_cores.emplace();
+  m_fewer_since = now;
   return true;
+}
+
+/// A stream that reads on to its place, or a validation in the midst of an epoch: the profile is complete, and need not wait for that.
+bool Conductor::fewer_cores_take_too_long(Nanoseconds now) const {
+  constexpr double most_shares = 3;
+  return m_stage == Stage::fewer_cores && to_seconds(now - m_fewer_since) > most_shares * stage_seconds(Stage::fewer_cores);
 }
 
 /// Workers that chose their CPUs themselves had more than the training was to have: then what was measured is of something else.

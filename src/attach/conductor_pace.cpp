@@ -40,6 +40,7 @@ double Conductor::stage_seconds(Stage stage) const {
 }
 
 /// Three phases take steps; within one epoch each may take a third of those left, so that a script of one epoch is enough where it has any length.
+/// Fewer cores are tried in what these leave.
 void Conductor::plan_steps(const Member& member) {
   constexpr std::uint64_t least_of_phase = 40;
   if (plans_fewer_cores()) m_share_seconds = m_plan.seconds - stage_seconds(Stage::fewer_cores);
@@ -110,8 +111,8 @@ bool Conductor::settled() {
   return all;
 }
 
-bool Conductor::enough(Nanoseconds now) const {
-  const PhaseMeasurement& taken = m_stage == Stage::fewer_cores ? *m_training.on_fewer_cores : m_training.phases.at(phase());
+bool Conductor::enough(Nanoseconds now) {
+  const PhaseMeasurement& taken = measurement();
   std::uint64_t steps = 0;
   for (const auto& [rank, windows] : taken.by_rank)
     for (const StepWindow& window : windows) steps += window.samples.size();

@@ -62,6 +62,7 @@ Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
 }
 
 Conductor::Answers Conductor::tick(Nanoseconds now) {
+  if (fewer_cores_take_too_long(now)) give_up_fewer_cores();
   if (finished()) return {};
   find_elsewhere(now);
   Answers answers = meet(now);

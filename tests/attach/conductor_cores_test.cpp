@@ -150,6 +150,18 @@ TEST_CASE("what fails on fewer cores takes nothing from what was measured before
   CHECK_FALSE(conductor.give_up_fewer_cores());
 }
 
+TEST_CASE("where no checkpoint comes on fewer cores, the profile ends without them") {
+  OnFewerCores made;
+  Conductor conductor = made.conductor();
+  made.training.until = [&made] { return made.training.restricted; };
+  made.training.run(conductor);
+  conductor.tick(made.training.now + to_nanoseconds(17));  // Thrice its share of 60 s are 18 s.
+  CHECK_FALSE(conductor.finished());
+  conductor.tick(made.training.now + to_nanoseconds(19));
+  CHECK(conductor.finished());
+  CHECK_FALSE(conductor.training().on_fewer_cores);
+}
+
 TEST_CASE("a script that ends on fewer cores has gone through all phases") {
   OnFewerCores made;
   Conductor conductor = made.conductor();
