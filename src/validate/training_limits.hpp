@@ -24,11 +24,11 @@ double settling_seconds(const WhatIfChange& change);
 /// Memory and storage that a training has which is run with the change of an answer. Construct it, run the training, destroy it.
 ///
 /// The data lies in memory where all of it fits there, as it does after a training's first epoch. With memory for the page cache (--cache-size) this
-/// process is in a memory cgroup meanwhile, with what it starts: the data leaves the page cache and is read into the cgroup's twice, in
-/// random order, as two epochs do. A thread holds the group to that size beside what processes take themselves. Until `start_seconds` have passed the
-/// group has a GiB more, so that a process that grows does not evict the data. With a slower storage, the process is in a group whose reads are
-/// limited. Without root or files this is refused; limits_refused() says so before. Threads: construct and destroy on one. Throws Error where it is
-/// not permitted, Interrupted.
+/// process is in a memory cgroup meanwhile, with what it starts: the data leaves the page cache and is read into the cgroup's in random order, as
+/// epochs do, until the kernel's lists of pages are those of a long run. A thread holds the group to that size beside what processes take themselves.
+/// Until `start_seconds` after that the group has a GiB more, so that a process that grows does not evict the data. With a slower storage, the
+/// process is in a group whose reads are limited. Without root or files this is refused; limits_refused() says so before. Threads: construct and
+/// destroy on one. Throws Error where it is not permitted, Interrupted.
 class TrainingLimits {
  public:
   TrainingLimits(const ProfileResult& profile, const WhatIfChange& change, double start_seconds, const std::stop_token& stop, Timing timing);
@@ -39,7 +39,12 @@ class TrainingLimits {
   [[nodiscard]] bool held_for(double seconds) const;
 
  private:
+  /// Limits the group to so much page cache, beside what the processes take, or `least_beside`.
+  void hold(Bytes target, Bytes least_beside = 0);
+  void follow(Bytes target, const std::stop_token& ending);
+
   std::atomic<Nanoseconds> m_held_since = never_held;
+  std::atomic<Nanoseconds> m_started_by = never_held;  ///< a process that starts has grown by then; never_held: the data is still being read
   static constexpr Nanoseconds never_held = -1;
   const Clock* m_clock = nullptr;
   std::unique_ptr<MemoryGroup> m_memory;

@@ -204,6 +204,42 @@ TEST_CASE("the access trace has an item for each file, and an epoch for each pas
   CHECK(last == 2);
 }
 
+TEST_CASE("an epoch of which the run full saw a part begins no access trace, if two whole ones follow") {
+  const testing::TemporaryFolder folder;
+  for (const int whole : {1, 2, 4}) {
+    CAPTURE(whole);
+    MadeUp made;
+    for (int i = 0; i < 100; ++i) made.file("/data/" + std::to_string(i));
+    std::uint32_t opening = 0;
+    double time = 100.1;
+    const auto read = [&](int from, int to) {
+      for (int i = from; i < to; ++i) {
+        made.access(static_cast<std::uint32_t>(i), AccessKind::read, 0, file_size, time);
+        made.launched.accesses->accesses.back().opening = ++opening;
+      }
+      EpochGap gap;
+      gap.begin = to_nanoseconds(time + 0.05);
+      if (to == 100) made.launched.training.phases[AttachPhase::full].gaps[0].push_back(gap);
+      time += 0.1;
+    };
+    read(3, 100);  // Three were read ahead before.
+    for (int epoch = 0; epoch < whole; ++epoch) read(0, 100);
+    read(0, 20);
+    ProfileResult result;
+    write_item_trace(made.launched, folder.path() / "trace", result);
+    AccessTraceReader reader(folder.path() / "trace");
+    CHECK(reader.header().samples == 100);
+    std::vector<std::size_t> read_in;
+    for (AccessBlock block; reader.next(block);) {
+      read_in.resize(std::max<std::size_t>(read_in.size(), block.epoch_of_job[0] + 1));
+      read_in[block.epoch_of_job[0]] += block.accesses.size();
+    }
+    CHECK(read_in.front() == (whole == 1 ? 97 : 100));
+    CHECK(read_in.back() == 20);
+    CHECK(read_in.size() == (whole == 1 ? 3 : static_cast<std::size_t>(whole) + 1));
+  }
+}
+
 TEST_CASE("a large file that is read in parts is an item for each block of 256 KiB") {
   const testing::TemporaryFolder folder;
   MadeUp made;

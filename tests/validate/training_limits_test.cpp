@@ -1,13 +1,19 @@
 #include "validate/training_limits.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "../base/temporary_folder.hpp"
 #include "base/error.hpp"
+#include "base/system/files.hpp"
 
 using namespace dsanalyze;
 using testing::TemporaryFolder;
@@ -69,11 +75,11 @@ TEST_CASE("what cannot be limited here is said why") {
   CHECK(limits_refused(profile, change).find("not in the profile") != std::string::npos);
 }
 
-TEST_CASE("the page cache is filled by two epochs where it is limited, by one where all fits, and not where nothing is known") {
+TEST_CASE("the page cache is filled by four epochs where it is limited, by one where all fits, and not where nothing is known") {
   const TemporaryFolder folder;
   ProfileResult profile = reading_profile(folder);
   CHECK(fill_seconds(profile, {}) == doctest::Approx(0.002));
-  CHECK(fill_seconds(profile, with_cache(0.5, data_bytes / 2)) == doctest::Approx(0.004));
+  CHECK(fill_seconds(profile, with_cache(0.5, data_bytes / 2)) == doctest::Approx(0.008));
   CHECK(settling_seconds({}) == 0);
   CHECK(settling_seconds(with_cache(0.5, data_bytes / 2)) > 0);
   profile.reads->page_cache_bytes = data_bytes / 2;
@@ -109,4 +115,33 @@ TEST_CASE("less memory counts from when the start is over, and what is not limit
   while (!limited.held_for(0) && system_timing().clock->now() < soon.at) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(limited.held_for(0));
   CHECK_FALSE(limited.held_for(1e6));
+}
+
+TEST_CASE("a limited page cache is filled within its limit, as a long run leaves it") {
+  const TemporaryFolder folder;
+  constexpr int files = 12;
+  constexpr Bytes each = Bytes{8} << 20;
+  constexpr Bytes size = Bytes{40} << 20;
+  for (int file = 0; file < files; ++file) folder.write(std::to_string(file), std::string(each, 'a'));
+  ProfileResult profile = reading_profile(folder);
+  profile.reads->dataset_bytes = files * each + data_bytes;
+  const WhatIfChange change = with_cache(0.4, size);
+  if (!limits_refused(profile, change).empty()) return;  // no root, or no cgroups
+  ::sync();
+  const std::stop_source stop;
+  const TrainingLimits limited(profile, change, 1e6, stop.get_token(), system_timing());
+  Bytes resident = 0;
+  for (int file = 0; file < files; ++file) {
+    const FileDescriptor descriptor(::open((folder.path() / std::to_string(file)).c_str(), O_RDONLY | O_CLOEXEC));
+    void* const map = ::mmap(nullptr, each, PROT_READ, MAP_SHARED, descriptor.get(), 0);
+    REQUIRE(map != MAP_FAILED);
+    std::vector<unsigned char> pages(each / 4096);
+    if (::mincore(map, each, pages.data()) == 0)
+      resident += 4096 * static_cast<Bytes>(std::ranges::count_if(pages, [](unsigned char page) { return (page & 1U) != 0; }));
+    ::munmap(map, each);
+  }
+  // On a file system in memory nothing leaves it.
+  if (resident == files * each) return;
+  CHECK(resident > size / 2);
+  CHECK(resident < size + (Bytes{8} << 20));
 }

@@ -81,24 +81,49 @@ class Items {
   Bytes m_bytes = 0;
 };
 
-/// Where ends of epochs were seen, they divide the accesses. Else an epoch is over when an item comes again after as many accesses as half of the
-/// items: a sample whose file is opened twice begins none.
-void write_epochs(const Items& items, const std::vector<Nanoseconds>& ends, AccessTraceWriter& writer) {
+/// The epoch of each access. Where ends of epochs were seen, they divide the accesses. Else an epoch is over when an item comes again after as many
+/// accesses as half of the items: a sample whose file is opened twice begins none.
+std::vector<std::uint64_t> epochs_of(const Items& items, const std::vector<Nanoseconds>& ends) {
   struct Last {
     std::uint64_t epoch = UINT64_MAX, access = 0;
   };
   std::vector<Last> last(items.count());
+  std::vector<std::uint64_t> epochs;
   std::uint64_t epoch = 0;
-  std::uint64_t number = 0;
-  constexpr CacheDecision nothing_kept = CacheDecision::bypass;
   for (const CacheAccess& access : items.accesses()) {
+    const std::uint64_t number = epochs.size();
     if (!ends.empty())
       epoch = static_cast<std::uint64_t>(std::ranges::lower_bound(ends, items.time_of(number)) - ends.begin());
     else if (last[access.key].epoch == epoch && 2 * (number - last[access.key].access) >= items.count() && items.count() > 1)
       ++epoch;
-    last[access.key] = {epoch, number++};
-    writer.record({&access, 1}, {&nothing_kept, 1}, epoch);
+    last[access.key] = {epoch, number};
+    epochs.push_back(epoch);
   }
+  return epochs;
+}
+
+/// The first of those epochs that are whole, one after another, up to the last, which may be cut short; 0 where there are not two. The run full
+/// begins with batches that its loader read ahead, and other phases took the samples between its parts.
+std::uint64_t first_whole(const Items& items, const std::vector<std::uint64_t>& epochs) {
+  constexpr double whole = 0.98;  // of the items that the fullest epoch reads
+  constexpr std::uint64_t fewest = 2;
+  const std::uint64_t last = epochs.back();
+  std::vector<std::uint64_t> seen_in(items.count(), UINT64_MAX);
+  std::vector<std::uint64_t> read(last + 1);  // items of each epoch
+  for (std::size_t at = 0; at < epochs.size(); ++at)
+    if (std::exchange(seen_in[items.accesses()[at].key], epochs[at]) != epochs[at]) ++read[epochs[at]];
+  const double most = static_cast<double>(std::ranges::max(read));
+  std::uint64_t first = last;
+  while (first > 0 && static_cast<double>(read[first - 1]) >= whole * most) --first;
+  return last - first >= fewest ? first : 0;
+}
+
+void write_epochs(const Items& items, const std::vector<Nanoseconds>& ends, AccessTraceWriter& writer) {
+  constexpr CacheDecision nothing_kept = CacheDecision::bypass;
+  const std::vector<std::uint64_t> epochs = epochs_of(items, ends);
+  const std::uint64_t first = first_whole(items, epochs);
+  for (std::size_t at = 0; at < epochs.size(); ++at)
+    if (epochs[at] >= first) writer.record({&items.accesses()[at], 1}, {&nothing_kept, 1}, epochs[at] - first);
 }
 
 /// Of the first rank, in the run full; in order.

@@ -145,6 +145,8 @@ while True:
 
 base_workers, base_step, base_batch = 2, 0.02, 16  # as in the script
 edge = 0.028
+page = 4096
+settled = 4  # epochs with less memory, until each misses as much as the next
 interesting = {"images": ("workers", "cores", "cache", "storage", "step"), "files": ("workers", "cores", "cache", "storage", "step"),
                "shards": ("workers", "cores", "storage", "step"), "tokens": ("workers", "cores", "step"), "arrow": ("workers", "cores", "step")}
 
@@ -242,7 +244,7 @@ class Bench:
         # Pages count to the group that reads them first. Without a limit the data lies in memory from the start.
         self.cool(kind) if limited else self.warm(kind)
         try:
-            run = subprocess.run(self.command(kind, "clock", each["workers"], each.get("step", base_step), 2 if limited else 1), cwd=self.folder, capture_output=True, text=True,
+            run = subprocess.run(self.command(kind, "clock", each["workers"], each.get("step", base_step), each.get("warm", settled if limited else 1)), cwd=self.folder, capture_output=True, text=True,
                                  check=True, preexec_fn=lambda: (groups.enter(), os.sched_setaffinity(0, self.cores[:each["cores"]])))
         finally:
             groups.close()
@@ -319,9 +321,10 @@ def starts(bench):
 
 
 def misses(bench):
-    """Of the bytes that a sample reads, the fraction from storage in the third epoch: by `simulate --trace` of what the training as found read, and in runs under limits of memory.
+    """Of the bytes that a sample reads, the fraction from storage in one epoch: by `simulate --trace` of what the training as found read, and in runs under limits of memory.
 
-    The trace needs three whole epochs (--time-budget), and the data has to be large beside what processes hold (--photos): a limit of memory counts that, too.
+    The kernel's lists take several epochs until each misses as much as the next, so it is the trace's last whole one, and the same one of the runs. Storage gives whole pages. The
+    trace needs three whole epochs (--time-budget), and the data has to be large beside what processes hold (--photos): a limit of memory counts that, too.
     """
     for kind in ("files", "images"):
         place, trace = bench.folder / f"{kind}.json", bench.folder / f"{kind}.trace"
@@ -331,18 +334,19 @@ def misses(bench):
         for cache in (25, 50, 75):
             run = subprocess.run([bench.arguments.program, "simulate", "--trace", trace, "--policy", "page-model:linux", "--cache-size", str(bench.data_bytes(kind) * cache // 100),
                                   "--json"], capture_output=True, text=True, check=True)
-            predicted = simulated_misses(json.loads(run.stdout), len(bench.files_of(kind)))
-            runs = [bench.measured(kind, {"workers": base_workers, "cores": len(bench.cores), "cache": cache, "step": 0.005}) for _ in range(bench.arguments.rounds)]
-            each = bench.data_bytes(kind) / len(bench.files_of(kind))
-            note(f"{kind}, {cache} %: predicted {predicted:.3f}, measured {statistics.median(run[2] for run in runs) / each:.3f} "
+            epoch, predicted = simulated_misses(json.loads(run.stdout), len(bench.files_of(kind)))
+            runs = [bench.measured(kind, {"workers": base_workers, "cores": len(bench.cores), "cache": cache, "step": 0.005, "warm": epoch}) for _ in range(bench.arguments.rounds)]
+            sizes = [path.stat().st_size for path in bench.files_of(kind)]
+            each = sum(-(-size // page) * page for size in sizes) / len(sizes)
+            note(f"{kind}, {cache} %, epoch {epoch + 1}: predicted {predicted:.3f}, measured {statistics.median(run[2] for run in runs) / each:.3f} "
                  f"({', '.join(f'{run[2] / each:.3f}' for run in runs)})")
 
 
 def simulated_misses(record, samples):
-    """Of the last epoch that is whole."""
+    """The number of the last epoch that is whole, from 0, and its fraction."""
     case, = record["cases"]
-    last = [epoch for epoch in case["epochs"] if epoch["accesses"] > 0.9 * samples][-1]
-    return last["read_bytes"] / last["accessed_bytes"]
+    number, last = [each for each in enumerate(case["epochs"]) if each[1]["accesses"] > 0.9 * samples][-1]
+    return number, last["read_bytes"] / last["accessed_bytes"]
 
 
 def main():
