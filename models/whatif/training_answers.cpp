@@ -257,9 +257,20 @@ void find_order_limits(const TrainingModel& model, const WhatIfQuestion& questio
                       "no large file on the same device could be read")});
 }
 
+void find_costs_of_taking(const TrainingModel& model, WhatIfResult& result) {
+  constexpr double worth_telling = 0.05;
+  if (std::abs(model.beside_steps - 1) < worth_telling) return;
+  result.findings.push_back(
+      {"prep-beside-steps", Finding::Severity::info,
+       fmt::format("While the training took steps, prep supplied {:.2f} times what the drained loader did [P]. Where the cores limit prep, every "
+                   "answer is for that rate.",
+                   model.beside_steps)});
+}
+
 void find_problems(const TrainingModel& model, WhatIfResult& result) {
   using Severity = Finding::Severity;
   find_unsteady_start(model, result);
+  find_costs_of_taking(model, result);
   if (model.waits_for_storage && !model.storage)
     result.findings.push_back(
         {"storage-not-measured", Severity::warning,

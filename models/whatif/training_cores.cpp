@@ -4,6 +4,29 @@
 #include <cmath>
 
 namespace dsanalyze {
+namespace {
+
+/// What is further off is no correction.
+constexpr double most_corrected = 1.25;
+
+double corrected_by(double factor) { return std::clamp(factor, 1 / most_corrected, most_corrected); }
+
+}  // namespace
+
+void learn_from_found(TrainingModel& model) {
+  if (model.workers < 1 || !model.worker_cpu || model.found <= 0 || model.waits_for_storage || model.crowded || model.disturbed) return;
+  TrainingModel from_memory = model;
+  from_memory.storage.reset();
+  const TrainingRates by_law = rates_of(from_memory, {});
+  constexpr double clearly = 1.056;  // Rates that differ by less hold each other up.
+  const bool prep_limits = by_law.prep_limit == TrainingRates::Limit::cores && by_law.bottleneck == "cpu";
+  if (!prep_limits || by_law.ingestion < clearly * by_law.prep || by_law.ci95_prep.overlaps(by_law.ci95_ingestion)) return;
+  const double pause = model.pause_seconds / model.step_samples;
+  const double lasted = 1 / model.found - pause;
+  if (lasted <= 0) return;
+  model.beside_steps = corrected_by((1 / by_law.samples_per_s - pause) / lasted);
+  model.beside_steps_error = std::clamp((model.ci95_found.high - model.ci95_found.low) / 2 / model.found, 0.0, 1.0);
+}
 
 double prep_factor(const TrainingModel& model, double cores) {
   if (!model.fewer_cores || cores >= model.cores) return 1;
@@ -23,9 +46,8 @@ void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measur
   };
   const TrainingRates by_law = predicted(1);
   if (by_law.prep < by_law.ingestion) {
-    constexpr double most = 1.25;
     if (by_law.prep_limit != TrainingRates::Limit::cores) return;
-    fewer.prep_factor = std::clamp(measured.samples_per_s / by_law.samples_per_s, 1 / most, most);
+    fewer.prep_factor = corrected_by(measured.samples_per_s / by_law.samples_per_s);
     model.fewer_cores = fewer;
     return;
   }

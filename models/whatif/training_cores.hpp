@@ -5,7 +5,11 @@
 
 namespace dsanalyze {
 
-// What one run on fewer cores tells the model of a launched training. Pure.
+// What runs of a launched training tell its model of the cores: the training as found, and on fewer cores. Pure.
+
+/// Sets TrainingModel::beside_steps, where the cores limit P, P clearly limits the training as found, and nothing disturbed it. The rest of the model
+/// but for fewer_cores is complete.
+void learn_from_found(TrainingModel& model);
 
 /// What that run says of P where the cores limit it, as a factor of the law's: 1 on as many cores as were measured, all of it on as few as it had, by
 /// the logarithm between.

@@ -130,9 +130,10 @@ Prep prep_from_memory(const TrainingModel& model, int workers, double cores) {
   const Correction corrected = correction(model, workers, cores, law.limit);
   Prep prep{law.rate * corrected.factor, corrected.error, law.limit, law.limit == Limit::cores ? corrected.factor : 1};
   if (law.limit == Limit::cores && workers > 0) {
-    const double known = prep_factor(model, cores);
+    const double known = model.beside_steps * prep_factor(model, cores);
     prep.rate *= known;
     prep.of_cores *= known;
+    prep.error = std::hypot(prep.error, model.beside_steps_error);
   }
   if (workers == 0 || cores == model.cores || law.limit == Limit::workers) return prep;
   const double alone = static_cast<double>(model.ranks) * workers / worker_seconds(model);
@@ -334,6 +335,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.storage = storage_of(profile, *full);
   if (model.waits_for_storage) return model;
   model.competing_loss = competing_loss(model);
+  learn_from_found(model);
   if (profile.on_fewer_cores) learn_from_fewer_cores(model, *profile.on_fewer_cores);
   if (model.workers == 0) model.unexplained_seconds = std::max(1 / model.found - 1 / rates_of(model, {}).samples_per_s, 0.0);
   return model;

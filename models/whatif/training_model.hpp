@@ -74,6 +74,9 @@ struct TrainingModel {
     double prep_factor = 1;   ///< P where the cores limit it, over what the law says
   };
   std::optional<FewerCores> fewer_cores;  ///< nothing: not measured
+  /// P where the cores limit it while steps are taken, over P of a loader that is drained: what taking a batch costs that a drain does not see.
+  double beside_steps = 1;
+  double beside_steps_error = 0;  ///< half of its 95 % interval over its value
   std::optional<double> epoch_samples;
 };
 
@@ -118,6 +121,7 @@ struct TrainingRates {
 /// where delivery grows from that of resting workers to that of busy ones as the workers use up the cores that the training process leaves them: the
 /// worker that hands a tensor over waits for one, and so does the training process;
 ///   rate = min(P, steps, N / (c + p + CPU time of training)); without workers 1 / (1/P + 1/steps), as both take turns.
+/// Where the cores limit the training as found, P is that of its own run: so much is N / (c + p) corrected everywhere (beside_steps).
 /// Where a fraction m of the samples comes from storage in the long run, P is that of workers which fetch and then prepare (cycle_rate()); m follows
 /// from the memory that the page cache has and from what an epoch reads (MissModel).
 /// Where training takes CPU time and the cores are nearly used up, the rate lies between that and the rate of taking turns, and its low end reaches

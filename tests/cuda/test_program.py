@@ -124,6 +124,7 @@ class GpuTest(unittest.TestCase):
         self.assertEqual(full["samples_failed"], 0)
         self.assertGreater(full["samples_per_s"], 0)
         answer = json.loads(self.run_program("whatif", self.place / "profile.json", "--prep", "cpu,gpu,split", "--json").stdout)
+        self.assertIn("answers", answer)
         self.assertEqual([each["change"].get("prep_place") for each in sorted(answer["answers"], key=str)].count(None), 1)
         self.assertEqual({each["change"].get("prep_place") for each in answer["answers"]}, {None, "cpu", "gpu", "split"})
         # The cores are faster than the fake GPU, which they stand for: nothing is given to it.
@@ -140,6 +141,7 @@ class GpuTest(unittest.TestCase):
         self.assertNotEqual(record["bottleneck"]["detail"], "transfer")
         self.assertIn("waits for prep on the GPU", " ".join(text.split()))
         answer = json.loads(self.run_program("whatif", self.place / "profile.json", "--prep", "cpu", "--json").stdout)
+        self.assertIn("answers", answer)
         found = {each["change"].get("prep_place"): each for each in answer["answers"]}
         self.assertLessEqual(found["cpu"]["samples_per_s"], record["rates"]["H"]["samples_per_s"] * 1.0001)
 
