@@ -58,6 +58,9 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
   const OwnPrepRecord& prep = *profile.own_prep;
   // Threads of the training process: no worker hands a batch over.
   TrainingModel own = model;
+  own.beside_steps = 1;
+  own.beside_steps_error = 0;
+  own.fewer_cores.reset();
   own.ranks = 1;
   own.workers = prep.threads;
   own.prep = {

@@ -262,9 +262,9 @@ void find_costs_of_taking(const TrainingModel& model, WhatIfResult& result) {
   if (std::abs(model.beside_steps - 1) < worth_telling) return;
   result.findings.push_back(
       {"prep-beside-steps", Finding::Severity::info,
-       fmt::format("While the training took steps, prep supplied {:.2f} times what the drained loader did [P]. Where the cores limit prep, every "
-                   "answer is for that rate.",
-                   model.beside_steps)});
+       fmt::format("The training as found reached {} samples/s, {:.2f} times what the measured rates alone predict. It used up the "
+                   "cores, so where they limit prep, the answers have that factor.",
+                   format_rate(model.found, model.ci95_found), model.beside_steps)});
 }
 
 void find_problems(const TrainingModel& model, WhatIfResult& result) {
@@ -283,8 +283,7 @@ void find_problems(const TrainingModel& model, WhatIfResult& result) {
   if (contended)
     result.findings.push_back({"cores-shared", Severity::warning,
                                "Training takes CPU time, and so do the workers: where the cores are nearly used up, who gets one is not known. The "
-                               "low ends of such intervals are "
-                               "for training and prep that take turns."});
+                               "low ends of such intervals are for prep and what training computes taking turns."});
   const WhatIfAnswer& base = result.answers.front();
   for (WhatIfAnswer& each : result.answers) each.speedup = each.samples_per_s / base.samples_per_s;
   const bool as_found = std::ranges::count(result.findings, "as-found-not-steady", &Finding::code) == 0;

@@ -6,15 +6,28 @@
 namespace dsanalyze {
 namespace {
 
-/// What is further off is no correction.
+/// What is further off is no matter of cores.
 constexpr double most_corrected = 1.25;
 
-double corrected_by(double factor) { return std::clamp(factor, 1 / most_corrected, most_corrected); }
+double error_of(const Interval& interval, double value) { return std::clamp((interval.high - interval.low) / 2 / value, 0.0, 1.0); }
+
+/// Nearly all of the cores were busy, and next to nothing came from storage.
+bool only_cores_limited(const TrainingModel& model, const RunRecord& full) {
+  constexpr double nearly_all = 0.85;
+  constexpr double least_from_storage = 0.02;
+  if (!full.cores_used || *full.cores_used < nearly_all * model.cores || !full.storage_bytes) return false;
+  return static_cast<double>(*full.storage_bytes) <= least_from_storage * static_cast<double>(full.requested_bytes) ||
+         *full.storage_bytes < Bytes{1} << 20;
+}
 
 }  // namespace
 
-void learn_from_found(TrainingModel& model) {
-  if (model.workers < 1 || !model.worker_cpu || model.found <= 0 || model.waits_for_storage || model.crowded || model.disturbed) return;
+void learn_from_found(TrainingModel& model, const RunRecord& full) {
+  // Ranks wait for one another, too.
+  if (model.ranks > 1 || model.workers < 1 || !model.worker_cpu || !model.training_cpu || model.waits_for_storage || model.crowded || model.disturbed)
+    return;
+  constexpr double least_training = 0.05;  // of the cores: what takes more competes with prep, which competing_loss says
+  if (!only_cores_limited(model, full) || *model.training_cpu * model.found > least_training * model.cores) return;
   TrainingModel from_memory = model;
   from_memory.storage.reset();
   const TrainingRates by_law = rates_of(from_memory, {});
@@ -23,9 +36,11 @@ void learn_from_found(TrainingModel& model) {
   if (!prep_limits || by_law.ingestion < clearly * by_law.prep || by_law.ci95_prep.overlaps(by_law.ci95_ingestion)) return;
   const double pause = model.pause_seconds / model.step_samples;
   const double lasted = 1 / model.found - pause;
-  if (lasted <= 0) return;
-  model.beside_steps = corrected_by((1 / by_law.samples_per_s - pause) / lasted);
-  model.beside_steps_error = std::clamp((model.ci95_found.high - model.ci95_found.low) / 2 / model.found, 0.0, 1.0);
+  if (lasted <= 0 || by_law.ci95.overlaps(model.ci95_found)) return;
+  const double factor = (1 / by_law.samples_per_s - pause) / lasted;
+  if (factor < 1 / most_corrected || factor > most_corrected) return;
+  model.beside_steps = factor;
+  model.beside_steps_error = error_of(model.ci95_found, model.found);
 }
 
 double prep_factor(const TrainingModel& model, double cores) {
@@ -34,28 +49,33 @@ double prep_factor(const TrainingModel& model, double cores) {
   return std::pow(model.fewer_cores->prep_factor, std::min(part, 1.0));
 }
 
+double prep_factor_error(const TrainingModel& model, double cores) {
+  return model.fewer_cores && cores < model.cores ? model.fewer_cores->prep_error : 0;
+}
+
 void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measured) {
   if (model.workers < 1 || !model.worker_cpu || measured.samples_per_s <= 0 || measured.cores < 1 || measured.cores >= model.cores) return;
   TrainingModel::FewerCores fewer;
   fewer.cores = measured.cores;
+  const double error = error_of(measured.ci95_samples_per_s, measured.samples_per_s);
   TrainingModel from_memory = model;  // It ran a few seconds, of data that had been read before.
   from_memory.storage.reset();
   const auto predicted = [&](double taken) {
-    from_memory.fewer_cores = {fewer.cores, taken, 1};
+    from_memory.fewer_cores = {fewer.cores, taken, 0, 1, 0};
     return rates_of(from_memory, {.cores = fewer.cores});
   };
   const TrainingRates by_law = predicted(1);
   if (by_law.prep < by_law.ingestion) {
     if (by_law.prep_limit != TrainingRates::Limit::cores) return;
-    fewer.prep_factor = corrected_by(measured.samples_per_s / by_law.samples_per_s);
+    fewer.prep_factor = std::clamp(measured.samples_per_s / by_law.samples_per_s, 1 / most_corrected, most_corrected);
+    fewer.prep_error = error;
     model.fewer_cores = fewer;
     return;
   }
   constexpr double whole_slice = 1.6;
   // Where enough cores are left that nothing is taken, or something else holds steps up for longer, the rate says nothing of it.
   constexpr double clearly = 2;
-  const Interval& interval = measured.ci95_samples_per_s;
-  if (predicted(0).samples_per_s - predicted(whole_slice).samples_per_s <= clearly * (interval.high - interval.low) / 2) return;
+  if (predicted(0).samples_per_s - predicted(whole_slice).samples_per_s <= clearly * error * measured.samples_per_s) return;
   constexpr int halvings = 20;
   double low = 0;
   double high = whole_slice;
@@ -64,6 +84,7 @@ void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measur
     (predicted(middle).samples_per_s > measured.samples_per_s ? low : high) = middle;
   }
   fewer.taken_factor = (low + high) / 2;
+  fewer.taken_error = error;
   model.fewer_cores = fewer;
 }
 

@@ -7,13 +7,15 @@ namespace dsanalyze {
 
 // What runs of a launched training tell its model of the cores: the training as found, and on fewer cores. Pure.
 
-/// Sets TrainingModel::beside_steps, where the cores limit P, P clearly limits the training as found, and nothing disturbed it. The rest of the model
-/// but for fewer_cores is complete.
-void learn_from_found(TrainingModel& model);
+/// Sets TrainingModel::beside_steps by the run full. The rest of the model but for fewer_cores is complete. Nothing is learnt unless the cores limit
+/// P, P surely limits the training as found, and it used up the cores without being slower for another reason: its own computing there, storage,
+/// other programs. What differs from the law by less than both intervals, or by more than a quarter, is no correction either.
+void learn_from_found(TrainingModel& model, const RunRecord& full);
 
 /// What that run says of P where the cores limit it, as a factor of the law's: 1 on as many cores as were measured, all of it on as few as it had, by
-/// the logarithm between.
+/// the logarithm between. Its error is a share.
 double prep_factor(const TrainingModel& model, double cores);
+double prep_factor_error(const TrainingModel& model, double cores);
 
 /// Sets TrainingModel::fewer_cores. On fewer cores the law knows neither what a worker that wakes takes of a step, which differs from machine to
 /// machine, nor what changing between processes costs them. Where steps are the slower ones, the run there tells the former; where prep is, the

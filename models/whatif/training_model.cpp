@@ -97,7 +97,7 @@ Correction correction(const TrainingModel& model, int workers, double cores, Lim
   std::optional<Known> nearest;  // whatever limits it
   for (const Known& known : known_points(model)) {
     if ((known.workers == 0) != (workers == 0)) continue;
-    if (cores == model.cores && known.workers == workers) return {known.factor, known.error};
+    if (cores == model.cores && known.workers == workers && known.limit == limit) return {known.factor, known.error};
     if (known.limit == limit) points.push_back(known);
     if (!nearest || std::abs(known.workers - workers) < std::abs(nearest->workers - workers)) nearest = known;
   }
@@ -121,21 +121,25 @@ struct Prep {
   double rate = 0;
   double error = 0;
   Limit limit = Limit::workers;
-  double of_cores = 1;  ///< what the measured points say of the law where the cores limit it; 1 where they do not
+  double of_cores = 1;  ///< what the measured points, and runs beside steps, say of the law where the cores limit it
 };
 
-/// P by the law and what was measured. What is known of workers that nothing else limits bounds it: more cores are never slower.
+/// P by the law and what was measured. What is known of workers that nothing else limits bounds it: more cores are never slower. What is known of
+/// cores that training needs, too, bounds it as well: fewer workers are never faster.
 Prep prep_from_memory(const TrainingModel& model, int workers, double cores) {
   const Law law = prep_law(model, workers, cores);
   const Correction corrected = correction(model, workers, cores, law.limit);
   Prep prep{law.rate * corrected.factor, corrected.error, law.limit, law.limit == Limit::cores ? corrected.factor : 1};
-  if (law.limit == Limit::cores && workers > 0) {
-    const double known = model.beside_steps * prep_factor(model, cores);
-    prep.rate *= known;
-    prep.of_cores *= known;
-    prep.error = std::hypot(prep.error, model.beside_steps_error);
+  if (workers == 0) return prep;
+  const double beside_steps = model.beside_steps * prep_factor(model, cores);
+  if (beside_steps != 1 && model.worker_cpu && *model.worker_cpu + model.process_cpu > 0) {
+    const Correction of_cores = correction(model, workers, cores, Limit::cores);
+    const double by_cores = cores / (*model.worker_cpu + model.process_cpu) * of_cores.factor * beside_steps;
+    const double from_runs = std::hypot(model.beside_steps_error, prep_factor_error(model, cores));
+    if (law.limit == Limit::cores || by_cores < prep.rate)
+      prep = {by_cores, std::hypot(of_cores.error, from_runs), Limit::cores, of_cores.factor * beside_steps};
   }
-  if (workers == 0 || cores == model.cores || law.limit == Limit::workers) return prep;
+  if ((cores == model.cores && beside_steps <= 1) || prep.limit == Limit::workers) return prep;
   const double alone = static_cast<double>(model.ranks) * workers / worker_seconds(model);
   const Correction of_workers = correction(model, workers, cores, Limit::workers);
   if (alone * of_workers.factor < prep.rate)
@@ -154,23 +158,27 @@ double training_cpu(const TrainingModel& model, double speed) {
   return *model.training_cpu * (computed / speed + 1 - computed);
 }
 
-/// How nearly the cores are used up, 0 to 1, where training needs some of them.
-double competition(const TrainingModel& model, double rate, double cores, double speed) {
+/// How nearly the cores are used up, 0 to 1, where training needs some of them, and of the part of a step that it computes there: one that sleeps, or
+/// feeds a device, takes no turns with prep. `rate` is what the training reaches, `ingestion` what its steps alone would.
+double competition(const TrainingModel& model, double rate, double ingestion, double cores, double speed) {
   constexpr double from = 0.6;
   if (!model.shares_cores) return 0;
   if (!model.training_cpu || !model.worker_cpu) return 1;
   const double training = training_cpu(model, speed);
   if (training * rate < least_training_share * cores) return 0;
   const double used = rate * (*model.worker_cpu + model.process_cpu + training) / cores;
-  return std::clamp((used - from) / (1 - from), 0.0, 1.0);
+  return std::clamp((used - from) / (1 - from), 0.0, 1.0) * std::clamp(training * ingestion / model.ranks, 0.0, 1.0);
 }
 
-/// How far the workers use up the cores that the training process leaves them, 0 to 1: measured with two workers on two cores, what a step waits for
-/// them begins to grow when they use 0.7 of a core, and is all that busy workers cost from 1.2.
+/// Cores that the workers use at a rate.
+double used_by_workers(const TrainingModel& model, double rate) { return rate * model.worker_cpu.value_or(worker_seconds(model)); }
+
+/// How far the workers use up the cores that the training process leaves them, 0 to 1: measured with two and three workers on two cores, what a step
+/// waits for them begins to grow when they use 0.7 to 0.9 of a core, and is all that busy workers cost from 1.5.
 double busy_share(const TrainingModel& model, double cores, double rate) {
-  constexpr double width = 0.5;  // in cores
-  const double used = rate * model.worker_cpu.value_or(worker_seconds(model));
-  return std::clamp((used - (cores - 1)) / width + 0.5, 0.0, 1.0);
+  constexpr double below = 0.25;  // in cores
+  constexpr double above = 0.5;
+  return std::clamp((used_by_workers(model, rate) - (cores - 1) + below) / (below + above), 0.0, 1.0);
 }
 
 /// What a step takes longer at `rate` than while the workers rest. A worker hands a tensor over through a thread of its own, which waits where the
@@ -188,11 +196,13 @@ double held_up_seconds(const TrainingModel& model, int workers, double cores, do
   // On fewer cores a worker that wakes also takes a core from the training process, for its slice or until its batch is done. Measured on one core,
   // with steps of 5 to 40 ms and one to three workers, it was 0.47 to 0.75 of that; 0.1 to 0.45 on another machine, so that profiles measure it.
   constexpr double slice_seconds = 0.003;  // Linux's least, sched(7)
+  constexpr double least_taken = 0.5;      // where the core is not busy: each batch wakes a worker
   constexpr double most_taken = 0.65;
   const double slice = std::min(model.worker_cpu.value_or(0) * model.step_samples / model.ranks, slice_seconds);
   const double fewer = std::min(model.cores - cores, 1.0);
   const double taken = model.fewer_cores ? model.fewer_cores->taken_factor : 1;
-  return std::max(late, share * model.slowed_seconds + fewer * taken * std::min(share, most_taken) * slice);
+  const double of_slice = std::clamp(least_taken + 2 * (used_by_workers(model, rate) - (cores - 1)), 0.0, most_taken);
+  return std::max(late, share * model.slowed_seconds + fewer * taken * of_slice * slice);
 }
 
 /// What computing takes longer in the training as found than with batches at hand, if the workers had no core to spare then and training itself needs
@@ -335,7 +345,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.storage = storage_of(profile, *full);
   if (model.waits_for_storage) return model;
   model.competing_loss = competing_loss(model);
-  learn_from_found(model);
+  if (profile.waits->outside.seconds_per_step - pauses <= least_loss * found_step) learn_from_found(model, *full);
   if (profile.on_fewer_cores) learn_from_fewer_cores(model, *profile.on_fewer_cores);
   if (model.workers == 0) model.unexplained_seconds = std::max(1 / model.found - 1 / rates_of(model, {}).samples_per_s, 0.0);
   return model;
@@ -406,7 +416,8 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   const double step = (model.step_samples / model.ingestion - model.outside_seconds) / speed + model.outside_seconds;
   const double delivery = steady_delivery_seconds(model, workers, cores, rates.prep, step);
   rates.ingestion = model.step_samples / (step + delivery);
-  rates.ci95_ingestion = around(rates.ingestion, std::hypot(model.ingestion_error, model.run_error));
+  rates.ci95_ingestion = around(rates.ingestion, std::hypot(model.ingestion_error, model.run_error,
+                                                            model.fewer_cores && cores < model.cores ? model.fewer_cores->taken_error : 0));
   const auto in_turn = [](double prep, double ingestion) { return prep > 0 && ingestion > 0 ? 1 / (1 / prep + 1 / ingestion) : 0; };
 
   double of_cores = std::numeric_limits<double>::infinity();
@@ -445,12 +456,12 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   constexpr double on_full_cores = 1.25;
   rates.too_close |= workers > 0 && model.shares_cores && from_memory.limit == Limit::cores && ratio < on_full_cores;
   constexpr double clearly = 1.5;
-  if (const double contended = workers > 0 ? competition(model, rates.samples_per_s, cores, speed) : 0; contended > 0) {
+  if (const double contended = workers > 0 ? competition(model, rates.samples_per_s, rates.ingestion, cores, speed) : 0; contended > 0) {
     const double turns = in_turn(rates.prep, rates.ingestion);
     const double lost = contended * std::max(rates.samples_per_s - turns, 0.0);
     rates.ci95.low = std::min(rates.ci95.low, rates.samples_per_s - lost);
     rates.samples_per_s -= model.competing_loss * lost;
-    rates.too_close |= ratio < clearly;
+    rates.too_close |= ratio < clearly && lost > least_loss * rates.samples_per_s;
   }
   const auto with_pauses = [&model](double rate) { return rate > 0 ? 1 / (1 / rate + model.pause_seconds / model.step_samples) : 0; };
   rates.samples_per_s = with_pauses(rates.samples_per_s);

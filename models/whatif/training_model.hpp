@@ -71,7 +71,9 @@ struct TrainingModel {
   struct FewerCores {
     double cores = 0;
     double taken_factor = 1;  ///< what a worker that wakes takes of a step there, over what it took on other machines
+    double taken_error = 0;   ///< of steps there: half of the run's 95 % interval over its value
     double prep_factor = 1;   ///< P where the cores limit it, over what the law says
+    double prep_error = 0;    ///< of P there
   };
   std::optional<FewerCores> fewer_cores;  ///< nothing: not measured
   /// P where the cores limit it while steps are taken, over P of a loader that is drained: what taking a batch costs that a drain does not see.
@@ -121,12 +123,13 @@ struct TrainingRates {
 /// where delivery grows from that of resting workers to that of busy ones as the workers use up the cores that the training process leaves them: the
 /// worker that hands a tensor over waits for one, and so does the training process;
 ///   rate = min(P, steps, N / (c + p + CPU time of training)); without workers 1 / (1/P + 1/steps), as both take turns.
-/// Where the cores limit the training as found, P is that of its own run: so much is N / (c + p) corrected everywhere (beside_steps).
+/// Where the cores limit the training as found, its own run corrects N / (c + p) (beside_steps, learn_from_found()).
 /// Where a fraction m of the samples comes from storage in the long run, P is that of workers which fetch and then prepare (cycle_rate()); m follows
 /// from the memory that the page cache has and from what an epoch reads (MissModel).
-/// Where training takes CPU time and the cores are nearly used up, the rate lies between that and the rate of taking turns, and its low end reaches
-/// down to the latter: who gets a core then is not known. It lies as far down as that of the training as found, where that competed, else in the
-/// middle. Pure. Throws UsageError for fewer than 0 workers, no cores, and for other cores where CPU times were not measured.
+/// Where training takes CPU time and the cores are nearly used up, the rate lies between that and the rate of taking turns, in the part of a step
+/// that it computes, and its low end reaches down to the latter: who gets a core then is not known. It lies as far down as that of the training as
+/// found, where that competed, else in the middle. Pure. Throws UsageError for fewer than 0 workers, no cores, and for other cores where CPU times
+/// were not measured.
 TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change);
 
 /// Seconds of a step in which the training process takes over a batch that lies ready, at `samples_per_s` with so many workers a rank on so many

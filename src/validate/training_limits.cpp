@@ -161,7 +161,10 @@ std::string limits_refused(const ProfileResult& profile, const WhatIfChange& cha
 }
 
 double fill_seconds(const ProfileResult& profile, const WhatIfChange& change) {
-  const double supplied = profile.storage ? profile.storage->bytes_per_s : 0;
+  // One reader fills it.
+  const auto fewest = std::ranges::min_element(profile.storage_by_request, {}, &StoragePoint::concurrency);
+  const double best = profile.storage ? profile.storage->bytes_per_s : 0;
+  const double supplied = fewest != profile.storage_by_request.end() ? std::min(fewest->bytes_per_s, best) : best;
   const bool limited = page_cache_of(change).has_value();
   if (supplied <= 0 || !profile.reads || !profile.reads->dataset_bytes || (!limited && !fits_in_memory(profile))) return 0;
   return (limited ? epochs_before : 1) * static_cast<double>(*profile.reads->dataset_bytes) / supplied;
@@ -195,12 +198,21 @@ TrainingLimits::TrainingLimits(const ProfileResult& profile, const WhatIfChange&
     for (const DataFile& file : files) read_whole(file, stop);
   }
   if (change.storage_bytes_per_s) m_storage = std::make_unique<StorageGroup>(profile.reads->dataset_path, *change.storage_bytes_per_s);
-  if (size) m_started_by = timing.clock->after(start_seconds).at;
+  if (!size) return;
+  {
+    const std::lock_guard lock(m_limiting);
+    m_started_by = timing.clock->after(start_seconds).at;
+  }
+  hold(*size);
 }
 
-void TrainingLimits::hold(Bytes target, Bytes least_beside) {
+bool TrainingLimits::hold(Bytes target) {
+  const std::lock_guard lock(m_limiting);
+  const bool filled = m_started_by != never_held;
+  const bool starting = filled && m_clock->now() < m_started_by;
   const MemoryGroup::Use use = m_memory->use();
-  m_memory->limit(target + std::max(use.total - std::min(use.total, use.page_cache), least_beside));
+  m_memory->limit(target + std::max(use.total - std::min(use.total, use.page_cache), starting ? room_to_start : 0));
+  return filled && !starting;
 }
 
 void TrainingLimits::follow(Bytes target, const std::stop_token& ending) {
@@ -208,11 +220,8 @@ void TrainingLimits::follow(Bytes target, const std::stop_token& ending) {
   std::condition_variable_any woken;
   std::unique_lock lock(mutex);
   while (!ending.stop_requested()) {
-    const Nanoseconds started_by = m_started_by;
-    const bool starting = started_by != never_held && m_clock->now() < started_by;
     try {
-      hold(target, starting ? room_to_start : 0);
-      if (started_by != never_held && !starting && m_held_since == never_held) m_held_since = m_clock->now();
+      if (hold(target) && m_held_since == never_held) m_held_since = m_clock->now();
     } catch (const Error&) {
       m_held_since = never_held;  // The group is as large as it was.
       return;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -39,12 +40,13 @@ class TrainingLimits {
   [[nodiscard]] bool held_for(double seconds) const;
 
  private:
-  /// Limits the group to so much page cache, beside what the processes take, or `least_beside`.
-  void hold(Bytes target, Bytes least_beside = 0);
+  /// Limits the group to so much page cache, beside what the processes take, or, while one starts, a GiB. Whether none starts any more. Throws Error.
+  bool hold(Bytes target);
   void follow(Bytes target, const std::stop_token& ending);
 
   std::atomic<Nanoseconds> m_held_since = never_held;
-  std::atomic<Nanoseconds> m_started_by = never_held;  ///< a process that starts has grown by then; never_held: the data is still being read
+  std::mutex m_limiting;
+  Nanoseconds m_started_by = never_held;  ///< a process that starts has grown by then; never_held: the data is still being read; with m_limiting
   static constexpr Nanoseconds never_held = -1;
   const Clock* m_clock = nullptr;
   std::unique_ptr<MemoryGroup> m_memory;

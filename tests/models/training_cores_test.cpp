@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "answers.hpp"
 #include "made_training.hpp"
 
@@ -9,26 +11,39 @@ using namespace dsanalyze;
 using testing::has_code;
 using testing::Made;
 
+namespace {
+
+/// A run as found that used up the cores.
+RunRecord busy_run(const TrainingModel& model) {
+  RunRecord run;
+  run.cores_used = 0.95 * model.cores;
+  run.requested_bytes = Bytes{100} << 20;
+  run.storage_bytes = 0;
+  return run;
+}
+
+TrainingModel learnt_from(TrainingModel model, double found) {
+  model.found = found;
+  model.ci95_found = {0.98 * found, 1.02 * found};
+  learn_from_found(model, busy_run(model));
+  return model;
+}
+
+}  // namespace
+
 TEST_CASE("where the cores limit prep, the training as found says what taking batches costs that a drain does not see") {
-  const Made made{.seconds = 0.004, .cpu = 0.004, .take = 0, .step = 0.02, .outside = 0, .workers = 4, .cores = 2};
-  const auto learnt = [](TrainingModel model, double found) {
-    model.found = found;
-    model.ci95_found = {0.98 * found, 1.02 * found};
-    learn_from_found(model);
-    return model;
-  };
+  // Two workers use up the cores with some time to spare.
+  const Made made{.seconds = 0.0036, .cpu = 0.004, .take = 0, .step = 0.02, .outside = 0, .workers = 4, .cores = 2};
   const TrainingModel by_law = made.model();  // P of 500 samples/s, steps of 800.
   REQUIRE(rates_of(by_law, {}).samples_per_s == doctest::Approx(500));
-  const TrainingModel model = learnt(by_law, 460);
+  const TrainingModel model = learnt_from(by_law, 460);
   CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(460));
   CHECK(rates_of(model, {}).ci95.low < 460 * 0.98);
   CHECK(rates_of(model, {.workers = 8}).samples_per_s == doctest::Approx(460));
   CHECK(rates_of(model, {.cores = 1}).samples_per_s == doctest::Approx(230));
-  CHECK(rates_of(model, {.workers = 1}).samples_per_s == doctest::Approx(250));  // Its core is its own.
-  CHECK(rates_of(model, {.workers = 4, .cores = 3}).samples_per_s == doctest::Approx(690));
+  CHECK(rates_of(model, {.workers = 1}).samples_per_s == doctest::Approx(1 / 0.0036));  // Its core is its own.
+  CHECK(rates_of(model, {.cores = 3}).samples_per_s == doctest::Approx(690));
   CHECK(rates_of(model, {.speed = 0.25}).samples_per_s == doctest::Approx(200));
-  CHECK(rates_of(learnt(by_law, 520), {}).samples_per_s == doctest::Approx(520));
-  CHECK(rates_of(learnt(by_law, 100), {}).samples_per_s == doctest::Approx(400));  // That is no correction.
   CHECK(has_code(answer(model, {}).findings, "prep-beside-steps"));
   CHECK_FALSE(has_code(answer(by_law, {}).findings, "prep-beside-steps"));
   // What fewer cores say is told from this.
@@ -37,42 +52,79 @@ TEST_CASE("where the cores limit prep, the training as found says what taking ba
   REQUIRE(both.fewer_cores);
   CHECK(both.fewer_cores->prep_factor == doctest::Approx(0.9));
   CHECK(rates_of(both, {.cores = 1}).samples_per_s == doctest::Approx(207));
-
+  CHECK(both.fewer_cores->prep_error == doctest::Approx(2.0 / 207));
+  CHECK(rates_of(both, {.cores = 1}).ci95_prep.low / 207 < rates_of(model, {.cores = 1}).ci95_prep.low / 230);
   // Pauses between passes are in what was found, and not in P.
   TrainingModel pausing = by_law;
   pausing.pause_seconds = 16 * (1.0 / 400 - 1.0 / 460);
-  CHECK(learnt(pausing, 400).beside_steps == doctest::Approx(460.0 / 500));
-  CHECK(rates_of(learnt(pausing, 400), {}).samples_per_s == doctest::Approx(400));
+  CHECK(learnt_from(pausing, 400).beside_steps == doctest::Approx(460.0 / 500));
+  CHECK(rates_of(learnt_from(pausing, 400), {}).samples_per_s == doctest::Approx(400));
+  // A drain that was disturbed supplied too little; no more than the workers supply with a core each.
+  CHECK(rates_of(learnt_from(by_law, 540), {}).samples_per_s == doctest::Approx(540));
+  CHECK(rates_of(learnt_from(by_law, 540), {.workers = 2}).samples_per_s < 2.001 / 0.0036);
+}
+
+TEST_CASE("more workers are never slower, and more cores neither, by what was found beside steps") {
+  for (const double seconds : {0.002, 0.0036, 0.004, 0.0044}) {
+    for (const double found : {410.0, 460.0, 560.0}) {
+      CAPTURE(seconds);
+      CAPTURE(found);
+      const Made made{.seconds = seconds, .cpu = std::min(seconds, 0.004), .take = 0, .step = 0.016, .outside = 0, .workers = 4, .cores = 2};
+      const TrainingModel model = learnt_from(made.model(), found * 0.004 / std::min(seconds, 0.004));
+      for (const double cores : {1.0, 2.0, 3.0, 4.0, 8.0}) {
+        double before = 0;
+        for (const int workers : {1, 2, 3, 4, 6, 8}) {
+          CAPTURE(cores);
+          CAPTURE(workers);
+          const double rate = rates_of(model, {.workers = workers, .cores = cores}).prep;
+          CHECK(rate >= 0.999 * before);
+          before = rate;
+          CHECK(rate <= 1.001 * rates_of(model, {.workers = workers, .cores = cores + 1}).prep);
+        }
+      }
+      CHECK_FALSE(fix_of(model));
+    }
+  }
 }
 
 TEST_CASE("a training as found that something else limits, or disturbs, says nothing of prep") {
-  const auto factor = [](const Made& made, auto&& change) {
-    TrainingModel model = made.model();
-    model.found *= 0.9;
-    model.ci95_found = {0.99 * model.found, 1.01 * model.found};
-    change(model);
-    learn_from_found(model);
+  struct Case {
+    Made made{.seconds = 0.004, .cpu = 0.004, .take = 0, .step = 0.02, .outside = 0, .workers = 4, .cores = 2};
+    double found = 450, error = 0.01;
+  };
+  const auto factor = [](auto&& change) {
+    Case each;
+    TrainingModel model;
+    RunRecord run;
+    change(each, model, run);  // the first time, for what it is made of
+    model = each.made.model();
+    model.found = each.found;
+    run = busy_run(model);
+    change(each, model, run);
+    model.ci95_found = {(1 - each.error) * model.found, (1 + each.error) * model.found};
+    learn_from_found(model, run);
     return model.beside_steps;
   };
-  const Made made{.seconds = 0.004, .cpu = 0.004, .take = 0, .step = 0.02, .outside = 0, .workers = 4, .cores = 2};
-  const auto nothing = [](TrainingModel& /*as it is*/) {};
-  CHECK(factor(made, nothing) == doctest::Approx(0.9));
-  CHECK(factor(made, [](TrainingModel& model) { model.waits_for_storage = true; }) == 1);
-  CHECK(factor(made, [](TrainingModel& model) { model.crowded = true; }) == 1);
-  CHECK(factor(made, [](TrainingModel& model) { model.disturbed = true; }) == 1);
-  CHECK(factor(made, [](TrainingModel& model) { model.worker_cpu.reset(); }) == 1);
-  CHECK(factor(made, [](TrainingModel& model) { model.workers = 0; }) == 1);
-  CHECK(factor(made, [](TrainingModel& model) { model.found = 0; }) == 1);
-  CHECK(factor(made, [](TrainingModel& model) { model.pause_seconds = 1; }) == 1);
-  Made slow = made;
-  slow.step = 0.04;  // Steps limit it,
-  CHECK(factor(slow, nothing) == 1);
-  slow.step = 0.031;  // or both do,
-  CHECK(factor(slow, nothing) == 1);
-  Made waiting = made;
-  waiting.cpu = 0.001;
-  waiting.workers = 1;  // or the number of workers.
-  CHECK(factor(waiting, nothing) == 1);
+  CHECK(factor([](Case&, TrainingModel&, RunRecord&) {}) == doctest::Approx(0.9));
+  CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.waits_for_storage = true; }) == 1);
+  CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.crowded = true; }) == 1);
+  CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.disturbed = true; }) == 1);
+  CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.worker_cpu.reset(); }) == 1);
+  CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.training_cpu.reset(); }) == 1);
+  CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.training_cpu = 0.001; }) == 1);
+  CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.workers = 0; }) == 1);
+  CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.ranks = 2; }) == 1);
+  CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.pause_seconds = 1; }) == 1);
+  CHECK(factor([](Case& each, TrainingModel&, RunRecord&) { each.found = 0; }) == 1);
+  CHECK(factor([](Case& each, TrainingModel&, RunRecord&) { each.found = 300; }) == 1);   // That is more than a correction.
+  CHECK(factor([](Case& each, TrainingModel&, RunRecord&) { each.error = 0.15; }) == 1);  // That may be P.
+  CHECK(factor([](Case&, TrainingModel&, RunRecord& run) { run.cores_used.reset(); }) == 1);
+  CHECK(factor([](Case&, TrainingModel&, RunRecord& run) { run.cores_used = 1.5; }) == 1);  // It waits for something.
+  CHECK(factor([](Case&, TrainingModel&, RunRecord& run) { run.storage_bytes.reset(); }) == 1);
+  CHECK(factor([](Case&, TrainingModel&, RunRecord& run) { run.storage_bytes = Bytes{10} << 20; }) == 1);
+  CHECK(factor([](Case& each, TrainingModel&, RunRecord&) { each.made.step = 0.04; }) == 1);   // Steps limit it,
+  CHECK(factor([](Case& each, TrainingModel&, RunRecord&) { each.made.step = 0.031; }) == 1);  // or both do,
+  CHECK(factor([](Case& each, TrainingModel&, RunRecord&) { each.made.cpu = 0.001; }) == 1);   // or the number of workers.
 }
 
 TEST_CASE("what a worker that wakes takes of a step on fewer cores is what the profile measured there") {
@@ -93,6 +145,7 @@ TEST_CASE("what a worker that wakes takes of a step on fewer cores is what the p
     TrainingModel model = model_with_takes();
     learn_from_fewer_cores(model, {1, 16 / (0.04 + lost), {16 / (0.041 + lost), 16 / (0.039 + lost)}});
     CHECK(16 / rates_of(model, {.cores = 1}).samples_per_s == doctest::Approx(0.04 + lost).epsilon(0.002));
+    CHECK(rates_of(model, {.cores = 1}).ci95_ingestion.low < 16 / (0.0409 + lost));
     CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(rates_of(unmeasured, {}).samples_per_s));
     // Another step loses as much, as long as workers are as busy.
     CHECK(16 / rates_of(model, {.cores = 1, .speed = 0.9}).samples_per_s > 0.04 / 0.9 + 0.8 * lost);

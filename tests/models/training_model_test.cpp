@@ -145,17 +145,21 @@ TEST_CASE(
     "training that competes with the workers for cores reaches the middle between beside them and in turn with them, or what it reached as found") {
   const double beside = 160;
   const double in_turn = 1 / (1 / 250.0 + 1 / 160.0);
-  // Of two cores, prep takes 8 ms a sample and training 4 ms: at 160 samples/s they are nine tenths used.
+  // Of two cores, prep takes 8 ms a sample and training 3.25 ms, which is half of a step's time: at 160 samples/s the cores are nine tenths used.
   Made made{.seconds = 0.008, .cpu = 0.008, .take = 0, .step = 0.1, .outside = 0, .workers = 2, .cores = 2};
   TrainingModel model = made.model();
   model.training_cpu = 0.00325;
   const double used = beside * (0.008 + 0.00325) / 2;
-  const double lost = (used - 0.6) / 0.4 * (beside - in_turn);
+  const double computes = 0.00325 * 160;  // Only that part of a step takes turns.
+  const double lost = (used - 0.6) / 0.4 * computes * (beside - in_turn);
   CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(beside - lost / 2));
   CHECK(rates_of(model, {}).ci95.low <= beside - lost);
   CHECK(rates_of(model, {}).ci95.high >= beside);
   model.competing_loss = 0;
   CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(beside));
+  model.competing_loss = 0.5;
+  model.training_cpu = 0.001;  // A process that feeds a device, on cores that are used up.
+  CHECK(rates_of(model, {}).samples_per_s > 0.98 * beside);
 }
 
 TEST_CASE("on cores that the workers use up, steps that are hardly faster are inconclusive") {
@@ -342,6 +346,22 @@ TEST_CASE("the model is read from the record of a launched training") {
     CAPTURE(found);
     CHECK(rates_of(training_model(competing), {}).samples_per_s == doctest::Approx(found).epsilon(0.01));
   }
+  // One that uses up its cores beside steps that leave them alone says what a drain does not see, before fewer cores are told from it.
+  ProfileResult busy = competing;
+  busy.host.cores = 1;
+  busy.prep_by_workers.insert(busy.prep_by_workers.begin(), {1, 400, {392, 408}, 0.0, 0.0, 0.002});
+  busy.ingestion = rate(1000);
+  busy.runs[1].cores_used = 0.02;
+  busy.runs[0].samples_per_s = 450;
+  busy.runs[0].ci95_samples_per_s = {445, 455};
+  busy.runs[0].cores_used = 0.97;
+  busy.runs[0].requested_bytes = Bytes{100} << 20;
+  busy.runs[0].storage_bytes = 0;
+  busy.waits->step_seconds = 39.0 / 450;
+  CHECK(training_model(busy).beside_steps == doctest::Approx(0.9).epsilon(0.02));
+  CHECK(rates_of(training_model(busy), {}).samples_per_s == doctest::Approx(450));
+  busy.waits->outside.seconds_per_step = 0.01;  // A checkpoint is no matter of cores.
+  CHECK(training_model(busy).beside_steps == 1);
   ProfileResult torn = profile;
   torn.waits->step_seconds = 0;
   CHECK_THROWS_WITH_AS(training_model(torn), doctest::Contains("/waits/step_seconds"), UsageError);

@@ -102,26 +102,25 @@ std::vector<std::uint64_t> epochs_of(const Items& items, const std::vector<Nanos
   return epochs;
 }
 
-/// The first of those epochs that are whole, one after another, up to the last, which may be cut short; 0 where there are not two. The run full
-/// begins with batches that its loader read ahead, and other phases took the samples between its parts.
-std::uint64_t first_whole(const Items& items, const std::vector<std::uint64_t>& epochs) {
+/// Whether the first epoch is a part of one, and two whole ones follow: the run full begins with batches that its loader read ahead, and other phases
+/// took the samples between its parts.
+bool begins_with_a_part(const Items& items, const std::vector<std::uint64_t>& epochs) {
   constexpr double whole = 0.98;  // of the items that the fullest epoch reads
-  constexpr std::uint64_t fewest = 2;
-  const std::uint64_t last = epochs.back();
+  constexpr std::ptrdiff_t fewest = 2;
   std::vector<std::uint64_t> seen_in(items.count(), UINT64_MAX);
-  std::vector<std::uint64_t> read(last + 1);  // items of each epoch
+  std::vector<std::uint64_t> read(epochs.back() + 1);  // items of each epoch
   for (std::size_t at = 0; at < epochs.size(); ++at)
     if (std::exchange(seen_in[items.accesses()[at].key], epochs[at]) != epochs[at]) ++read[epochs[at]];
-  const double most = static_cast<double>(std::ranges::max(read));
-  std::uint64_t first = last;
-  while (first > 0 && static_cast<double>(read[first - 1]) >= whole * most) --first;
-  return last - first >= fewest ? first : 0;
+  const auto is_whole = [most = static_cast<double>(std::ranges::max(read))](std::uint64_t each) {
+    return static_cast<double>(each) >= whole * most;
+  };
+  return !is_whole(read.front()) && std::ranges::count_if(read, is_whole) >= fewest;
 }
 
 void write_epochs(const Items& items, const std::vector<Nanoseconds>& ends, AccessTraceWriter& writer) {
   constexpr CacheDecision nothing_kept = CacheDecision::bypass;
   const std::vector<std::uint64_t> epochs = epochs_of(items, ends);
-  const std::uint64_t first = first_whole(items, epochs);
+  const std::uint64_t first = begins_with_a_part(items, epochs) ? 1 : 0;
   for (std::size_t at = 0; at < epochs.size(); ++at)
     if (epochs[at] >= first) writer.record({&items.accesses()[at], 1}, {&nothing_kept, 1}, epochs[at] - first);
 }
