@@ -67,8 +67,11 @@ void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measur
   const TrainingRates by_law = predicted(1);
   if (by_law.prep < by_law.ingestion) {
     if (by_law.prep_limit != TrainingRates::Limit::cores) return;
-    fewer.prep_factor = std::clamp(measured.samples_per_s / by_law.samples_per_s, 1 / most_corrected, most_corrected);
-    fewer.prep_error = error;
+    // A run of a few windows weighs less than the law, which is right to a tenth.
+    constexpr double law_error = 0.1;
+    const double weight = law_error * law_error / (law_error * law_error + error * error);
+    fewer.prep_factor = std::pow(std::clamp(measured.samples_per_s / by_law.samples_per_s, 1 / most_corrected, most_corrected), weight);
+    fewer.prep_error = std::sqrt(weight) * error;
     model.fewer_cores = fewer;
     return;
   }

@@ -91,13 +91,14 @@ std::vector<Known> known_points(const TrainingModel& model) {
 }
 
 /// What the measured points say of the law where `limit` holds. A point itself is right but for its own interval; elsewhere the correction, and how
-/// much it changes from point to point, is what the law does not know.
-Correction correction(const TrainingModel& model, int workers, double cores, Limit limit) {
+/// much it changes from point to point, is what the law does not know. Where the cores limit P, what counts is how many workers share one.
+Correction correction(const TrainingModel& model, int asked, double cores, Limit limit) {
+  const double workers = limit == Limit::cores && asked > 0 ? std::max(asked * model.cores / cores, 1.0) : asked;
   std::vector<Known> points;
   std::optional<Known> nearest;  // whatever limits it
   for (const Known& known : known_points(model)) {
-    if ((known.workers == 0) != (workers == 0)) continue;
-    if (cores == model.cores && known.workers == workers && known.limit == limit) return {known.factor, known.error};
+    if ((known.workers == 0) != (asked == 0)) continue;
+    if (cores == model.cores && known.workers == asked && known.limit == limit) return {known.factor, known.error};
     if (known.limit == limit) points.push_back(known);
     if (!nearest || std::abs(known.workers - workers) < std::abs(nearest->workers - workers)) nearest = known;
   }
@@ -105,14 +106,14 @@ Correction correction(const TrainingModel& model, int workers, double cores, Lim
   if (points.empty()) {
     double error = 0;
     for (const TrainingModel::Point& point : model.prep) error = std::max(error, point.error);
-    return {1, workers == 0 ? std::hypot(error, in_process_error) : error};
+    return {1, asked == 0 ? std::hypot(error, in_process_error) : error};
   }
   const auto after = std::ranges::find_if(points, [&](const Known& point) { return point.workers >= workers; });
   if (after == points.end())
     return {points.back().factor, std::hypot(points.back().error, std::abs(points.back().factor - points.front().factor) / 2)};
   if (after == points.begin() || after->workers == workers) return {after->factor, after->error};
   const auto before = after - 1;
-  const double part = std::log(static_cast<double>(workers) / before->workers) / std::log(static_cast<double>(after->workers) / before->workers);
+  const double part = std::log(workers / before->workers) / std::log(static_cast<double>(after->workers) / before->workers);
   return {before->factor + part * (after->factor - before->factor),
           std::hypot(std::max(before->error, after->error), std::abs(after->factor - before->factor) / 2)};
 }

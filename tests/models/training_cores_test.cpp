@@ -50,9 +50,9 @@ TEST_CASE("where the cores limit prep, the training as found says what taking ba
   TrainingModel both = model;
   learn_from_fewer_cores(both, {1, 207, {205, 209}});
   REQUIRE(both.fewer_cores);
-  CHECK(both.fewer_cores->prep_factor == doctest::Approx(0.9));
-  CHECK(rates_of(both, {.cores = 1}).samples_per_s == doctest::Approx(207));
-  CHECK(both.fewer_cores->prep_error == doctest::Approx(2.0 / 207));
+  CHECK(both.fewer_cores->prep_factor == doctest::Approx(0.9).epsilon(0.002));
+  CHECK(rates_of(both, {.cores = 1}).samples_per_s == doctest::Approx(207).epsilon(0.002));
+  CHECK(both.fewer_cores->prep_error == doctest::Approx(2.0 / 207).epsilon(0.01));
   CHECK(rates_of(both, {.cores = 1}).ci95_prep.low / 207 < rates_of(model, {.cores = 1}).ci95_prep.low / 230);
   // Pauses between passes are in what was found, and not in P.
   TrainingModel pausing = by_law;
@@ -185,7 +185,7 @@ TEST_CASE("of data that lay in memory while fewer cores were tried, no miss is e
   model.storage = storage;
   learn_from_fewer_cores(model, {4, 390, {380, 400}});
   REQUIRE(model.fewer_cores);
-  CHECK(model.fewer_cores->prep_factor == doctest::Approx(390.0 / 400));
+  CHECK(model.fewer_cores->prep_factor == doctest::Approx(390.0 / 400).epsilon(0.002));
 }
 
 TEST_CASE("where prep is what fewer cores make slower, their own measurement corrects it, the more the fewer they are") {
@@ -195,8 +195,8 @@ TEST_CASE("where prep is what fewer cores make slower, their own measurement cor
   CHECK(by_law == doctest::Approx(400));
   learn_from_fewer_cores(model, {4, 0.9 * by_law, {0.88 * by_law, 0.92 * by_law}});
   CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(800));
-  CHECK(rates_of(model, {.cores = 4}).samples_per_s == doctest::Approx(0.9 * by_law));
-  CHECK(rates_of(model, {.cores = 2}).samples_per_s == doctest::Approx(0.9 * by_law / 2));
+  CHECK(rates_of(model, {.cores = 4}).samples_per_s == doctest::Approx(0.9 * by_law).epsilon(0.006));
+  CHECK(rates_of(model, {.cores = 2}).samples_per_s == doctest::Approx(0.9 * by_law / 2).epsilon(0.006));
   CHECK(rates_of(model, {.cores = 6}).samples_per_s < 0.99 * 600);
   CHECK(rates_of(model, {.cores = 6}).samples_per_s > 0.95 * 600);
   CHECK(rates_of(model, {.workers = 2, .cores = 4}).samples_per_s == doctest::Approx(200));  // They have a core each.
@@ -213,7 +213,24 @@ TEST_CASE("where prep is what fewer cores make slower, their own measurement cor
   CHECK_FALSE(learnt({4, 0, {}}, [](TrainingModel& /*as it is*/) {}));
   CHECK_FALSE(learnt({4, 300, {}}, [](TrainingModel& other) { other.worker_cpu.reset(); }));
   CHECK_FALSE(learnt({4, 300, {}}, [](TrainingModel& other) { other.workers = 0; }));
+  // A run of two windows says little.
+  TrainingModel unsure = made.model();
+  learn_from_fewer_cores(unsure, {4, 0.9 * by_law, {0.7 * by_law, 1.1 * by_law}});
+  CHECK(rates_of(unsure, {.cores = 4}).samples_per_s > 0.97 * by_law);
   TrainingModel far = made.model();
   learn_from_fewer_cores(far, {4, 100, {}});
   CHECK(rates_of(far, {.cores = 4}).samples_per_s == doctest::Approx(0.8 * by_law));
+}
+
+TEST_CASE("workers that share a core cost it as much as they did where as many shared one") {
+  // Four workers on two cores supply a tenth less than two.
+  TrainingModel model = Made{.seconds = 0.0036, .cpu = 0.004, .take = 0, .step = 0.002, .outside = 0, .workers = 2, .cores = 2}.model();
+  REQUIRE(model.prep.size() == 4);
+  model.prep[2].samples_per_s = model.prep[3].samples_per_s = 450;
+  CHECK(rates_of(model, {.workers = 2}).prep == doctest::Approx(500));
+  CHECK(rates_of(model, {.workers = 1, .cores = 1}).prep == doctest::Approx(250));
+  CHECK(rates_of(model, {.workers = 2, .cores = 1}).prep == doctest::Approx(225));
+  CHECK(rates_of(model, {.workers = 6, .cores = 1}).prep == doctest::Approx(225));
+  CHECK(rates_of(model, {.workers = 8, .cores = 8}).prep == doctest::Approx(2000));
+  CHECK(rates_of(model, {.workers = 16, .cores = 8}).prep == doctest::Approx(1800));
 }

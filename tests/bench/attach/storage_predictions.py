@@ -7,7 +7,7 @@ usage: storage_predictions.py PROGRAM --photos FOLDER [--work FOLDER] [--python 
 
 Each script is profiled once, with two workers on all cores and its data in memory. Then configurations are drawn by the seed. Each is predicted from that one profile, and
 measured by the script itself, which clocks its steps and its waits for batches without dsanalyze: the median of --rounds runs, interleaved with those of all other
-configurations of the script, over whole epochs that follow one another without a pause. Steps sleep. The script as found runs once in each round: `at_speed_percent` is the error
+configurations of the script (measured again where they differ by more than ± 10 %), over whole epochs that follow one another without a pause. Steps sleep. The script as found runs once in each round: `at_speed_percent` is the error
 at the machine's speed of then, as `whatif --validate` compares.
 
 images     torchvision's ImageFolder over photographs: RandomResizedCrop, flip, ToTensor
@@ -146,6 +146,7 @@ while True:
 base_workers, base_step, base_batch = 2, 0.02, 16  # as in the script
 edge = 0.028
 page = 4096
+most_scatter = 10  # of the runs of one configuration, in percent: beyond that it is measured again, once
 settled = 4  # epochs with less memory, until each misses as much as the next
 interesting = {"images": ("workers", "cores", "cache", "storage", "step"), "files": ("workers", "cores", "cache", "storage", "step"),
                "shards": ("workers", "cores", "storage", "step"), "tokens": ("workers", "cores", "step"), "arrow": ("workers", "cores", "step")}
@@ -274,6 +275,11 @@ def verdict(answer, waiting):
     return "right" if bound == said or edge / 2 <= waiting <= 2 * edge else "WRONG"
 
 
+def scatter_percent(runs):
+    rates = [run[0] for run in runs]
+    return 100 * (max(rates) - min(rates)) / 2 / statistics.median(rates)
+
+
 def rows_of(bench, kind, generator):
     arguments = bench.arguments
     place, record = bench.profile(kind)
@@ -290,6 +296,10 @@ def rows_of(bench, kind, generator):
         as_found.append(bench.measured(kind, {"workers": base_workers, "cores": len(bench.cores)})[0])
         for at, each in enumerate(configurations):
             runs[at].append(bench.measured(kind, each))
+    for at, each in enumerate(configurations):
+        if scatter_percent(runs[at]) > most_scatter:
+            note(f"{kind}: measured again, as the runs differ by ± {scatter_percent(runs[at]):.1f} %: {each}")
+            runs[at] = [bench.measured(kind, each) for _ in range(arguments.rounds)]
     speed = statistics.median(as_found) / found
     note(f"{kind}: the script as found runs at {100 * (speed - 1):+.1f} % of the profile's rate now; steps with batches at hand {at_hand}")
     for each, answer, measured in zip(configurations, answers, runs):
@@ -297,7 +307,7 @@ def rows_of(bench, kind, generator):
         waiting = statistics.median(run[1] for run in measured)
         yield {"script": kind, **{axis: each.get(axis) for axis in ("workers", "cores", "cache", "storage", "step")}, "predicted": answer["samples_per_s"], "measured": rate,
                "error_percent": 100 * (answer["samples_per_s"] / rate - 1), "at_speed_percent": 100 * (speed * answer["samples_per_s"] / rate - 1), "low": answer["ci95_samples_per_s"]["low"], "high": answer["ci95_samples_per_s"]["high"],
-               "scatter_percent": 100 * (max(run[0] for run in measured) - min(run[0] for run in measured)) / 2 / rate, "unchanged_percent": 100 * (found / rate - 1),
+               "scatter_percent": scatter_percent(measured), "unchanged_percent": 100 * (found / rate - 1),
                "waiting": waiting, "bottleneck": answer["bottleneck_detail"], "verdict": verdict(answer, waiting)}
 
 
