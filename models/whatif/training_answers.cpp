@@ -262,9 +262,9 @@ void find_costs_of_taking(const TrainingModel& model, WhatIfResult& result) {
   if (std::abs(model.beside_steps - 1) < worth_telling) return;
   result.findings.push_back(
       {"prep-beside-steps", Finding::Severity::info,
-       fmt::format("The training as found reached {} samples/s, {:.2f} times what the measured rates alone predict. It used up the "
-                   "cores, so where they limit prep, the answers have that factor.",
-                   format_rate(model.found, model.ci95_found), model.beside_steps)});
+       fmt::format("Where the cores limit prep, the answers have {:.2f} times what the measured rates alone give. The training as "
+                   "found used up the cores, and reached {} samples/s.",
+                   model.beside_steps, format_rate(model.found, model.ci95_found))});
 }
 
 void find_problems(const TrainingModel& model, WhatIfResult& result) {

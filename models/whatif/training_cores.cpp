@@ -9,6 +9,8 @@ namespace {
 /// What is further off is no matter of cores.
 constexpr double most_corrected = 1.25;
 
+double corrected_by(double factor) { return std::clamp(factor, 1 / most_corrected, most_corrected); }
+
 double error_of(const Interval& interval, double value) { return std::clamp((interval.high - interval.low) / 2 / value, 0.0, 1.0); }
 
 /// Nearly all of the cores were busy, and next to nothing came from storage.
@@ -20,9 +22,18 @@ bool only_cores_limited(const TrainingModel& model, const RunRecord& full) {
          *full.storage_bytes < Bytes{1} << 20;
 }
 
+/// Whether a sample took so much more CPU time in the training as found than in the drain, or at least half of that.
+bool explained_by_cpu(const TrainingModel& model, const RunRecord& full, const RunRecord* drained, double factor) {
+  constexpr double mostly = 0.5;
+  if (drained == nullptr || !drained->cores_used || *drained->cores_used <= 0 || drained->samples_per_s <= 0) return false;
+  const double found = *full.cores_used / model.found - *model.training_cpu;
+  const double more = found * drained->samples_per_s / *drained->cores_used - 1;
+  return factor != 1 && more / (1 / factor - 1) >= mostly;
+}
+
 }  // namespace
 
-void learn_from_found(TrainingModel& model, const RunRecord& full) {
+void learn_from_found(TrainingModel& model, const RunRecord& full, const RunRecord* drained) {
   // Ranks wait for one another, too.
   if (model.ranks > 1 || model.workers < 1 || !model.worker_cpu || !model.training_cpu || model.waits_for_storage || model.crowded || model.disturbed)
     return;
@@ -36,11 +47,12 @@ void learn_from_found(TrainingModel& model, const RunRecord& full) {
   if (!prep_limits || by_law.ingestion < clearly * by_law.prep || by_law.ci95_prep.overlaps(by_law.ci95_ingestion)) return;
   const double pause = model.pause_seconds / model.step_samples;
   const double lasted = 1 / model.found - pause;
-  if (lasted <= 0 || by_law.ci95.overlaps(model.ci95_found)) return;
+  const Interval& found = model.ci95_found;
+  if (lasted <= 0 || found.high <= found.low || by_law.ci95.overlaps(found)) return;
   const double factor = (1 / by_law.samples_per_s - pause) / lasted;
-  if (factor < 1 / most_corrected || factor > most_corrected) return;
-  model.beside_steps = factor;
-  model.beside_steps_error = error_of(model.ci95_found, model.found);
+  if (!explained_by_cpu(model, full, drained, factor)) return;
+  model.beside_steps = corrected_by(factor);
+  model.beside_steps_error = error_of(found, model.found);
 }
 
 double prep_factor(const TrainingModel& model, double cores) {
@@ -55,6 +67,7 @@ double prep_factor_error(const TrainingModel& model, double cores) {
 
 void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measured) {
   if (model.workers < 1 || !model.worker_cpu || measured.samples_per_s <= 0 || measured.cores < 1 || measured.cores >= model.cores) return;
+  if (measured.ci95_samples_per_s.high <= measured.ci95_samples_per_s.low) return;
   TrainingModel::FewerCores fewer;
   fewer.cores = measured.cores;
   const double error = error_of(measured.ci95_samples_per_s, measured.samples_per_s);
@@ -70,7 +83,7 @@ void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measur
     // A run of a few windows weighs less than the law, which is right to a tenth.
     constexpr double law_error = 0.1;
     const double weight = law_error * law_error / (law_error * law_error + error * error);
-    fewer.prep_factor = std::pow(std::clamp(measured.samples_per_s / by_law.samples_per_s, 1 / most_corrected, most_corrected), weight);
+    fewer.prep_factor = std::pow(corrected_by(measured.samples_per_s / by_law.samples_per_s), weight);
     fewer.prep_error = std::sqrt(weight) * error;
     model.fewer_cores = fewer;
     return;

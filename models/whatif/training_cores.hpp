@@ -7,10 +7,11 @@ namespace dsanalyze {
 
 // What runs of a launched training tell its model of the cores: the training as found, and on fewer cores. Pure.
 
-/// Sets TrainingModel::beside_steps by the run full. The rest of the model but for fewer_cores is complete. Nothing is learnt unless the cores limit
-/// P, P surely limits the training as found, and it used up the cores without being slower for another reason: its own computing there, storage,
-/// other programs. What differs from the law by less than both intervals, or by more than a quarter, is no correction either.
-void learn_from_found(TrainingModel& model, const RunRecord& full);
+/// Sets TrainingModel::beside_steps by the run full, and by the drain with its number of workers, if there is one. The rest of the model but for
+/// fewer_cores is complete. Nothing is learnt unless the cores limit P, P surely limits the training as found, it used up the cores, and a sample
+/// took as much more CPU time as the rate differs, or half of it. Its own computing there, storage and other programs take no part in it. What
+/// differs from the law by less than both intervals is no correction either, and more than a quarter is none beyond that.
+void learn_from_found(TrainingModel& model, const RunRecord& full, const RunRecord* drained);
 
 /// What that run says of P where the cores limit it, as a factor of the law's: 1 on as many cores as were measured, all of it on as few as it had, by
 /// the logarithm between. Its error is a share.
@@ -19,7 +20,8 @@ double prep_factor_error(const TrainingModel& model, double cores);
 
 /// Sets TrainingModel::fewer_cores. On fewer cores the law knows neither what a worker that wakes takes of a step, which differs from machine to
 /// machine, nor what changing between processes costs them. Where steps are the slower ones, the run there tells the former; where prep is, the
-/// latter. The rest of the model is complete. Nothing is learnt where the CPU time of the workers is not known, or where the run is too uncertain.
+/// latter. The rest of the model is complete. Nothing is learnt where the CPU time of the workers is not known, or where the run is too uncertain, as
+/// one of a single window is.
 void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measured);
 
 }  // namespace dsanalyze

@@ -100,7 +100,7 @@ Correction correction(const TrainingModel& model, int asked, double cores, Limit
     if ((known.workers == 0) != (asked == 0)) continue;
     if (cores == model.cores && known.workers == asked && known.limit == limit) return {known.factor, known.error};
     if (known.limit == limit) points.push_back(known);
-    if (!nearest || std::abs(known.workers - workers) < std::abs(nearest->workers - workers)) nearest = known;
+    if (!nearest || std::abs(known.workers - asked) < std::abs(nearest->workers - asked)) nearest = known;
   }
   if (points.empty() && nearest) return {nearest->factor, std::hypot(nearest->error, std::abs(nearest->factor - 1) / 2)};
   if (points.empty()) {
@@ -134,11 +134,12 @@ Prep prep_from_memory(const TrainingModel& model, int workers, double cores) {
   if (workers == 0) return prep;
   const double beside_steps = model.beside_steps * prep_factor(model, cores);
   if (beside_steps != 1 && model.worker_cpu && *model.worker_cpu + model.process_cpu > 0) {
-    const Correction of_cores = correction(model, workers, cores, Limit::cores);
-    const double by_cores = cores / (*model.worker_cpu + model.process_cpu) * of_cores.factor * beside_steps;
-    const double from_runs = std::hypot(model.beside_steps_error, prep_factor_error(model, cores));
+    // What points with more workers a core say of the law is not true of workers that have one each.
+    const Correction of_cores = law.limit == Limit::cores ? corrected : Correction{1, corrected.error};
+    prep.of_cores = of_cores.factor * beside_steps;
+    const double by_cores = cores / (*model.worker_cpu + model.process_cpu) * prep.of_cores;
     if (law.limit == Limit::cores || by_cores < prep.rate)
-      prep = {by_cores, std::hypot(of_cores.error, from_runs), Limit::cores, of_cores.factor * beside_steps};
+      prep = {by_cores, std::hypot(of_cores.error, model.beside_steps_error, prep_factor_error(model, cores)), Limit::cores, prep.of_cores};
   }
   if ((cores == model.cores && beside_steps <= 1) || prep.limit == Limit::workers) return prep;
   const double alone = static_cast<double>(model.ranks) * workers / worker_seconds(model);
@@ -346,7 +347,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.storage = storage_of(profile, *full);
   if (model.waits_for_storage) return model;
   model.competing_loss = competing_loss(model);
-  if (profile.waits->outside.seconds_per_step - pauses <= least_loss * found_step) learn_from_found(model, *full);
+  if (profile.waits->outside.seconds_per_step - pauses <= least_loss * found_step) learn_from_found(model, *full, profile.run("prep"));
   if (profile.on_fewer_cores) learn_from_fewer_cores(model, *profile.on_fewer_cores);
   if (model.workers == 0) model.unexplained_seconds = std::max(1 / model.found - 1 / rates_of(model, {}).samples_per_s, 0.0);
   return model;
@@ -367,6 +368,11 @@ TrainingModel with_less_cpu(const TrainingModel& model, double fraction) {
   const double faster = seconds / std::max(left, least_left * seconds);
   less.worker_cpu = *model.worker_cpu - saved;
   less.worker_waited -= fraction * model.worker_waited;
+  // What a drain does not see is not saved.
+  if (model.beside_steps < 1 && cpu > saved) {
+    const double unseen = cpu * (1 / model.beside_steps - 1);
+    less.beside_steps = (cpu - saved) / (cpu - saved + unseen);
+  }
   // The first of them says how long a worker takes, which the law of the others needs.
   const auto first = std::ranges::find_if(less.prep, [](const TrainingModel::Point& point) { return point.workers > 0; });
   if (first != less.prep.end()) first->samples_per_s *= faster;
