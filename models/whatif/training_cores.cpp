@@ -33,12 +33,31 @@ bool explained_by_cpu(const TrainingModel& model, const RunRecord& full, const R
 
 }  // namespace
 
+double training_cpu(const TrainingModel& model, double speed) {
+  // Of a core, of each rank: what lies between is partly the one and partly the other.
+  constexpr double beside = 0.4;
+  constexpr double computes = 0.6;
+  const double used = *model.training_cpu * model.ingestion / model.ranks;
+  const double computed = std::clamp((used - beside) / (computes - beside), 0.0, 1.0);
+  return *model.training_cpu * (computed / speed + 1 - computed);
+}
+
+double competition(const TrainingModel& model, double rate, double ingestion, double cores, double speed) {
+  constexpr double from = 0.6;
+  if (!model.shares_cores) return 0;
+  if (!model.training_cpu || !model.worker_cpu) return 1;
+  const double training = training_cpu(model, speed);
+  if (training * rate < least_training_share * cores) return 0;
+  const double used = rate * (*model.worker_cpu + model.process_cpu + training) / cores;
+  return std::clamp((used - from) / (1 - from), 0.0, 1.0) * std::clamp(training * ingestion / model.ranks, 0.0, 1.0);
+}
+
 void learn_from_found(TrainingModel& model, const RunRecord& full, const RunRecord* drained) {
   // Ranks wait for one another, too.
   if (model.ranks > 1 || model.workers < 1 || !model.worker_cpu || !model.training_cpu || model.waits_for_storage || model.crowded || model.disturbed)
     return;
-  constexpr double least_training = 0.05;  // of the cores: what takes more competes with prep, which competing_loss says
-  if (!only_cores_limited(model, full) || *model.training_cpu * model.found > least_training * model.cores) return;
+  // What takes more competes with prep, which competing_loss says.
+  if (!only_cores_limited(model, full) || *model.training_cpu * model.found > least_training_share * model.cores) return;
   TrainingModel from_memory = model;
   from_memory.storage.reset();
   const TrainingRates by_law = rates_of(from_memory, {});

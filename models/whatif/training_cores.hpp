@@ -5,7 +5,18 @@
 
 namespace dsanalyze {
 
-// What runs of a launched training tell its model of the cores: the training as found, and on fewer cores. Pure.
+// Who gets the cores of a launched training, and what its runs tell of that: the training as found, and on fewer cores. Pure.
+
+/// Of the cores: training that takes less leaves the workers alone.
+inline constexpr double least_training_share = 0.05;
+
+/// CPU time of training where the accelerators are `speed` times as fast; known. What a CPU computes becomes shorter; what a process does beside a
+/// device, or while it sleeps, does not.
+double training_cpu(const TrainingModel& model, double speed);
+
+/// How nearly the cores are used up, 0 to 1, where training needs some of them, and of the part of a step that it computes there: one that sleeps, or
+/// feeds a device, takes no turns with prep. `rate` is what the training reaches, `ingestion` what its steps alone would.
+double competition(const TrainingModel& model, double rate, double ingestion, double cores, double speed);
 
 /// Sets TrainingModel::beside_steps by the run full, and by the drain with its number of workers, if there is one. The rest of the model but for
 /// fewer_cores is complete. Nothing is learnt unless the cores limit P, P surely limits the training as found, it used up the cores, and a sample

@@ -22,8 +22,6 @@ constexpr double least_loss = 0.02;
 constexpr double in_process_error = 0.1;
 /// Rates that differ by less hold each other up: batches come now early and now late, and equal runs differ by half as much.
 constexpr double hardly_apart = 0.056;
-/// Of the cores: training that takes less leaves the workers alone.
-constexpr double least_training_share = 0.05;
 
 double half_width(const Interval& interval, double value) { return value > 0 ? std::clamp((interval.high - interval.low) / 2 / value, 0.0, 1.0) : 0; }
 
@@ -147,29 +145,6 @@ Prep prep_from_memory(const TrainingModel& model, int workers, double cores) {
   if (alone * of_workers.factor < prep.rate)
     prep = {alone * of_workers.factor, std::max(corrected.error, of_workers.error), Limit::workers, prep.of_cores};
   return prep;
-}
-
-/// CPU time of training where the accelerators are `speed` times as fast. What a CPU computes becomes shorter; what a process does beside a device,
-/// or while it sleeps, does not.
-double training_cpu(const TrainingModel& model, double speed) {
-  // Of a core, of each rank: what lies between is partly the one and partly the other.
-  constexpr double beside = 0.4;
-  constexpr double computes = 0.6;
-  const double used = *model.training_cpu * model.ingestion / model.ranks;
-  const double computed = std::clamp((used - beside) / (computes - beside), 0.0, 1.0);
-  return *model.training_cpu * (computed / speed + 1 - computed);
-}
-
-/// How nearly the cores are used up, 0 to 1, where training needs some of them, and of the part of a step that it computes there: one that sleeps, or
-/// feeds a device, takes no turns with prep. `rate` is what the training reaches, `ingestion` what its steps alone would.
-double competition(const TrainingModel& model, double rate, double ingestion, double cores, double speed) {
-  constexpr double from = 0.6;
-  if (!model.shares_cores) return 0;
-  if (!model.training_cpu || !model.worker_cpu) return 1;
-  const double training = training_cpu(model, speed);
-  if (training * rate < least_training_share * cores) return 0;
-  const double used = rate * (*model.worker_cpu + model.process_cpu + training) / cores;
-  return std::clamp((used - from) / (1 - from), 0.0, 1.0) * std::clamp(training * ingestion / model.ranks, 0.0, 1.0);
 }
 
 /// Cores that the workers use at a rate.

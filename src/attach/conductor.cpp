@@ -115,8 +115,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
       end_pass(sender);
-      // What a script does between epochs may take long, and would take longer on fewer cores.
-      if (m_stage == Stage::fewer_cores && !short_passes()) return {{member, end_fewer_cores(now)}};
+      if (m_stage == Stage::fewer_cores && !short_passes() && !pauses_briefly()) return {{member, end_fewer_cores(now)}};
       Answers answers = let_finish_epoch();
       answers.push_back({member, PlainAnswer::go});
       return answers;

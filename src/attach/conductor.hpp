@@ -162,6 +162,7 @@ class Conductor {
   [[nodiscard]] std::vector<int> fewer_cpus() const;
   bool start_fewer_cores(Nanoseconds now);
   [[nodiscard]] bool fewer_cores_take_too_long(Nanoseconds now) const;
+  [[nodiscard]] bool pauses_briefly() const;
   Answer end_fewer_cores(Nanoseconds now);
   [[nodiscard]] double stage_seconds(Stage stage) const;
   [[nodiscard]] double warm_seconds() const;

@@ -54,6 +54,16 @@ bool Conductor::fewer_cores_take_too_long(Nanoseconds now) const {
   return m_stage == Stage::fewer_cores && to_seconds(now - m_fewer_since) > most_shares * stage_seconds(Stage::fewer_cores);
 }
 
+/// Whether the script is known to do little between epochs. A validation there may take long, and would take longer on fewer cores.
+bool Conductor::pauses_briefly() const {
+  constexpr double most_of_stage = 0.25;
+  const auto full = m_training.phases.find(AttachPhase::full);
+  if (full == m_training.phases.end() || full->second.gaps.empty() || full->second.gaps.begin()->second.empty()) return false;
+  const std::vector<EpochGap>& gaps = full->second.gaps.begin()->second;
+  const EpochGap& longest = *std::ranges::max_element(gaps, {}, [](const EpochGap& gap) { return gap.end - gap.begin; });
+  return to_seconds(longest.end - longest.begin) <= most_of_stage * stage_seconds(Stage::fewer_cores);
+}
+
 /// Workers that chose their CPUs themselves had more than the training was to have: then what was measured is of something else.
 Answer Conductor::end_fewer_cores(Nanoseconds now) {
   if (m_plan.restrict_to(fewer_cpus()) != std::optional<std::size_t>(0) || m_training.on_fewer_cores->by_rank.empty()) {

@@ -137,6 +137,24 @@ TEST_CASE("the end of an epoch ends what is measured on fewer cores, before the 
   }
 }
 
+TEST_CASE("what is measured on fewer cores goes on over the ends of epochs that are known to pause briefly") {
+  for (const double pause : {0.05, 3.0}) {
+    CAPTURE(pause);
+    OnFewerCores made;
+    made.training.batches = 100;
+    EpochGap gap;
+    gap.end = to_nanoseconds(pause);
+    made.training.gap = gap;
+    Conductor conductor = made.conductor();
+    made.training.run(conductor);
+    CHECK(conductor.finished());
+    REQUIRE(made.training.restricted);
+    const auto& measured = conductor.training().on_fewer_cores;
+    const auto windows = measured ? estimate_of_ratio(stretches_of(*measured)).windows : 0;
+    CHECK((windows >= 3) == (pause < 1));
+  }
+}
+
 TEST_CASE("what fails on fewer cores takes nothing from what was measured before") {
   OnFewerCores made;
   Conductor conductor = made.conductor();
