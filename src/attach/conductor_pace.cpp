@@ -43,7 +43,8 @@ double Conductor::stage_seconds(Stage stage) const {
 /// Fewer cores are tried in what these leave.
 void Conductor::plan_steps(const Member& member) {
   constexpr std::uint64_t least_of_phase = 40;
-  if (plans_fewer_cores()) m_share_seconds = m_plan.seconds - stage_seconds(Stage::fewer_cores);
+  // Starting workers and filling queues takes longer than the shares say, which would leave it nothing.
+  if (plans_fewer_cores()) m_share_seconds = m_plan.seconds - 2 * stage_seconds(Stage::fewer_cores);
   m_most_steps = 0;
   if (m_plan.phases == Phases::full || !m_training.loader || !m_training.loader->batches || !member.at) return;
   const std::uint64_t all = *m_training.loader->batches;
