@@ -11,8 +11,6 @@ constexpr double most_corrected = 1.25;
 
 double corrected_by(double factor) { return std::clamp(factor, 1 / most_corrected, most_corrected); }
 
-double error_of(const Interval& interval, double value) { return std::clamp((interval.high - interval.low) / 2 / value, 0.0, 1.0); }
-
 /// Nearly all of the cores were busy, and next to nothing came from storage.
 bool only_cores_limited(const TrainingModel& model, const RunRecord& full) {
   constexpr double nearly_all = 0.85;
@@ -32,6 +30,8 @@ bool explained_by_cpu(const TrainingModel& model, const RunRecord& full, const R
 }
 
 }  // namespace
+
+double half_width(const Interval& interval, double value) { return value > 0 ? std::clamp((interval.high - interval.low) / 2 / value, 0.0, 1.0) : 0; }
 
 double training_cpu(const TrainingModel& model, double speed) {
   // Of a core, of each rank: what lies between is partly the one and partly the other.
@@ -61,9 +61,8 @@ void learn_from_found(TrainingModel& model, const RunRecord& full, const RunReco
   TrainingModel from_memory = model;
   from_memory.storage.reset();
   const TrainingRates by_law = rates_of(from_memory, {});
-  constexpr double clearly = 1.056;  // Rates that differ by less hold each other up.
   const bool prep_limits = by_law.prep_limit == TrainingRates::Limit::cores && by_law.bottleneck == "cpu";
-  if (!prep_limits || by_law.ingestion < clearly * by_law.prep || by_law.ci95_prep.overlaps(by_law.ci95_ingestion)) return;
+  if (!prep_limits || by_law.ingestion < (1 + hardly_apart) * by_law.prep || by_law.ci95_prep.overlaps(by_law.ci95_ingestion)) return;
   const double pause = model.pause_seconds / model.step_samples;
   const double lasted = 1 / model.found - pause;
   const Interval& found = model.ci95_found;
@@ -71,7 +70,7 @@ void learn_from_found(TrainingModel& model, const RunRecord& full, const RunReco
   const double factor = (1 / by_law.samples_per_s - pause) / lasted;
   if (!explained_by_cpu(model, full, drained, factor)) return;
   model.beside_steps = corrected_by(factor);
-  model.beside_steps_error = error_of(found, model.found);
+  model.beside_steps_error = half_width(found, model.found);
 }
 
 double prep_factor(const TrainingModel& model, double cores) {
@@ -89,7 +88,7 @@ void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measur
   if (measured.ci95_samples_per_s.high <= measured.ci95_samples_per_s.low) return;
   TrainingModel::FewerCores fewer;
   fewer.cores = measured.cores;
-  const double error = error_of(measured.ci95_samples_per_s, measured.samples_per_s);
+  const double error = half_width(measured.ci95_samples_per_s, measured.samples_per_s);
   TrainingModel from_memory = model;  // It ran a few seconds, of data that had been read before.
   from_memory.storage.reset();
   const auto predicted = [&](double taken) {

@@ -7,8 +7,13 @@ namespace dsanalyze {
 
 // Who gets the cores of a launched training, and what its runs tell of that: the training as found, and on fewer cores. Pure.
 
+/// Rates that differ by less hold each other up: batches come now early and now late, and equal runs differ by half as much.
+inline constexpr double hardly_apart = 0.056;
 /// Of the cores: training that takes less leaves the workers alone.
 inline constexpr double least_training_share = 0.05;
+
+/// Half of an interval over its value, 0 to 1; 0 without a value.
+double half_width(const Interval& interval, double value);
 
 /// CPU time of training where the accelerators are `speed` times as fast; known. What a CPU computes becomes shorter; what a process does beside a
 /// device, or while it sleeps, does not.

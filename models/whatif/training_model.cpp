@@ -20,10 +20,6 @@ using Limit = TrainingRates::Limit;
 constexpr double least_loss = 0.02;
 /// What preparing in the training process may differ by from preparing in a worker.
 constexpr double in_process_error = 0.1;
-/// Rates that differ by less hold each other up: batches come now early and now late, and equal runs differ by half as much.
-constexpr double hardly_apart = 0.056;
-
-double half_width(const Interval& interval, double value) { return value > 0 ? std::clamp((interval.high - interval.low) / 2 / value, 0.0, 1.0) : 0; }
 
 Interval around(double value, double error) { return {value * std::max(0.0, 1 - error), value * (1 + error)}; }
 

@@ -27,8 +27,7 @@ namespace fs = std::filesystem;
 constexpr Bytes least_page_cache = Bytes{32} << 20;  ///< beside processes that work
 constexpr Bytes room_to_start = Bytes{1} << 30;
 constexpr std::chrono::milliseconds between_looks{100};
-/// Until each misses as much as the next, by the policy page-model:linux with an epoch in random order of which 25 % fits: where more fits two
-/// suffice.
+/// Until each misses as much as the next, by the policy page-model:linux and a random order of which a quarter fits.
 constexpr int epochs_before = 4;
 constexpr double most_of_storage = 0.98;  ///< a limit above this is none
 
