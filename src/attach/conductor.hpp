@@ -88,6 +88,7 @@ class Conductor {
   static constexpr std::uint64_t least_steps = 3;                       ///< of a phase, and of a window of the warm-up, however long they take
   static constexpr std::uint64_t short_pass_steps = 6 * warm_up_steps;  ///< fewer than these have no room for warming up and measuring
   static constexpr double window_seconds = 0.5;
+  static constexpr std::uint64_t unbounded = 1'000'000;  ///< steps, or batches: as many as there are
   struct Member {
     std::optional<HelloMessage> hello;
     bool trains = false;    ///< has a primary loader
