@@ -29,7 +29,7 @@ PhaseMeasurement& Conductor::measurement() { return m_stage == Stage::fewer_core
 void Conductor::take_memory(Bytes memory) {
   const auto take = [memory](std::optional<Bytes>& peak) { peak = std::max(peak.value_or(0), memory); };
   if (m_stage == Stage::drains) {
-    if (!m_training.drains.empty()) take(m_training.drains.back().memory_peak);
+    if (!m_training.drains.empty()) take(drain().memory_peak);
   } else if (m_stage != Stage::warm && m_stage != Stage::fewer_cores && m_stage != Stage::done) {
     if (const auto measured = m_training.phases.find(phase()); measured != m_training.phases.end()) take(measured->second.memory_peak);
   }

@@ -88,6 +88,8 @@ class Conductor {
   static constexpr std::uint64_t least_steps = 3;                       ///< of a phase, and of a window of the warm-up, however long they take
   static constexpr std::uint64_t short_pass_steps = 6 * warm_up_steps;  ///< fewer than these have no room for warming up and measuring
   static constexpr double window_seconds = 0.5;
+  static constexpr std::size_t least_windows = 8;
+  static constexpr double latest_round = 0.6;            ///< of the time, by which another round of the phases begins
   static constexpr std::uint64_t unbounded = 1'000'000;  ///< steps, or batches: as many as there are
   struct Member {
     std::optional<HelloMessage> hello;
@@ -139,6 +141,9 @@ class Conductor {
   void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
   void take_spent(Member& member);
   [[nodiscard]] std::optional<int> more_workers() const;
+  [[nodiscard]] std::optional<int> unsure_workers() const;
+  [[nodiscard]] bool another_drain_fits(Nanoseconds now) const;
+  DrainMeasurement& drain();
   void take_drains();
   bool settled();
   static bool agrees_with_last(Member& member, const StepWindow& window);
@@ -166,6 +171,7 @@ class Conductor {
   [[nodiscard]] bool pauses_briefly() const;
   Answer end_fewer_cores(Nanoseconds now);
   [[nodiscard]] double stage_seconds(Stage stage) const;
+  [[nodiscard]] double most_seconds() const;
   [[nodiscard]] double warm_seconds() const;
   [[nodiscard]] bool another_round(Nanoseconds now) const;
   Answer start_round(Nanoseconds now);
@@ -191,12 +197,14 @@ class Conductor {
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
   std::uint64_t m_most_steps = 0;   ///< of one stage, so that all fit into one epoch; 0: no limit
   Nanoseconds m_fewer_since = 0;    ///< the training has had fewer cores
+  double m_fewer_seconds = 0;       ///< that the other phases have left for that
   int m_round = 0;                  ///< of the phases
   bool m_cut_short = false;         ///< by that limit
   double m_share_seconds = 0;       ///< of which each stage has its share
   bool m_is_measuring = false;      ///< this stage has begun to
   std::uint64_t m_kept_before = 0;  ///< batches that earlier rounds handed out again and again
   double m_step_seconds = 0;        ///< of the last window, the slowest rank's
+  Nanoseconds m_drains_begin = 0;
   std::size_t m_next_drain = 0;
   std::vector<int> m_drain_workers;
 };

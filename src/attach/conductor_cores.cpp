@@ -45,6 +45,8 @@ bool Conductor::start_fewer_cores(Nanoseconds now) {
   if (!worth_fewer_cores(now) || !m_plan.restrict_to(fewer_cpus())) return false;
   m_training.on_fewer_cores.emplace();
   m_fewer_since = now;
+  constexpr double most_shares = 2;
+  m_fewer_seconds = std::min(m_plan.seconds - to_seconds(now - *m_begin), most_shares * stage_seconds(Stage::fewer_cores));
   return true;
 }
 

@@ -10,6 +10,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr double most_drain_seconds = 10;
+constexpr double sure_half_width = 0.02;               ///< of a rate: then its drain is not repeated
 constexpr std::uint64_t most_recorded_batches = 4096;  ///< index lists that the hook keeps
 
 }  // namespace
@@ -37,6 +38,7 @@ Answer Conductor::next_drain(Nanoseconds now) {
   }
   if (m_stage == Stage::warm) {
     m_stage = Stage::drains;
+    m_drains_begin = now;
     m_drain_workers = {own};
     // How what is watched prepares is its own affair: it is drained as it is.
     const bool watched = m_training.loader && m_training.loader->style == LoaderRecord::Style::watched;
@@ -48,15 +50,53 @@ Answer Conductor::next_drain(Nanoseconds now) {
   const double parts = static_cast<double>(m_drain_workers.size()) + 2;
   const double share = m_next_drain == 0 ? 1 : 0.5;
   const double seconds = std::min(stage_seconds(Stage::drains) * 2 / parts, most_drain_seconds) * share;
+  const auto start = [&](std::vector<DrainMeasurement>& drains, int workers, double drained_seconds) {
+    DrainMeasurement& drain = drains.emplace_back();
+    drain.workers = workers;
+    drain.before = m_use();
+    return DrainLoader{workers, unbounded, drained_seconds, true};
+  };
   if (m_next_drain == m_drain_workers.size()) {
-    const auto more = more_workers();
-    if (!more || to_seconds(now - *m_begin) + seconds + stage_seconds(Stage::cached) > m_plan.seconds) return start_stage(Stage::cached, now);
+    const auto more = m_training.further_drains.empty() ? more_workers() : std::nullopt;
+    const bool fits = to_seconds(now - *m_begin) + seconds + stage_seconds(Stage::cached) <= m_plan.seconds;
+    if (!more || !fits) {
+      const auto again = unsure_workers();
+      if (!again || !another_drain_fits(now)) return start_stage(Stage::cached, now);
+      return start(m_training.further_drains, *again, std::min(stage_seconds(Stage::drains) * 2 / parts, most_drain_seconds));
+    }
     m_drain_workers.push_back(*more);
   }
-  DrainMeasurement& drain = m_training.drains.emplace_back();
-  drain.workers = m_drain_workers[m_next_drain++];
-  drain.before = m_use();
-  return DrainLoader{drain.workers, unbounded, seconds, true};
+  return start(m_training.drains, m_drain_workers[m_next_drain++], seconds);
+}
+
+/// Of the numbers of workers whose rate is not sure, that which was drained least often; the job's own first. What a machine gives may change for
+/// seconds, so that one long drain would say less than several.
+std::optional<int> Conductor::unsure_workers() const {
+  std::optional<int> least;
+  std::size_t least_often = 0;
+  for (const int workers : m_drain_workers) {
+    const auto drains = m_training.drains_of(workers);
+    const auto failed = [](const DrainMeasurement* drain) {
+      return drain->by_rank.empty() || std::ranges::any_of(drain->by_rank, [](const auto& each) { return !each.second.error.empty(); });
+    };
+    if (std::ranges::any_of(drains, failed)) continue;
+    const Estimate rate = estimate_of_ratio(stretches_of(drains));
+    if (rate.windows == 0 || (rate.windows >= least_windows && rate.relative_half_width() <= sure_half_width)) continue;
+    if (least && drains.size() >= least_often) continue;
+    least = workers;
+    least_often = drains.size();
+  }
+  return least;
+}
+
+/// Beside what is still to come; another round of the phases is, where they had few steps.
+bool Conductor::another_drain_fits(Nanoseconds now) const {
+  constexpr double starting = 1.5;
+  constexpr double before_round = 0.8;
+  const double so_far = to_seconds(now - m_drains_begin) / static_cast<double>(m_training.drains.size() + m_training.further_drains.size());
+  const double reserved = starting * (stage_seconds(Stage::cached) + (plans_fewer_cores() ? stage_seconds(Stage::fewer_cores) : 0));
+  const double latest = m_cut_short ? std::min(m_plan.seconds - reserved, before_round * latest_round * m_plan.seconds) : m_plan.seconds - reserved;
+  return to_seconds(now - *m_begin) + so_far <= latest;
 }
 
 /// Twice the most workers that were tried, where these delivered nearly as much more as they were more, and still less than the training takes:
@@ -82,12 +122,14 @@ std::optional<int> Conductor::more_workers() const {
   return scales ? std::optional(2 * most->workers) : std::nullopt;
 }
 
+DrainMeasurement& Conductor::drain() { return m_training.further_drains.empty() ? m_training.drains.back() : m_training.further_drains.back(); }
+
 void Conductor::take_drains() {
-  DrainMeasurement& taken = m_stage == Stage::warm ? *m_training.warm : m_training.drains.back();
+  DrainMeasurement& taken = m_stage == Stage::warm ? *m_training.warm : drain();
   for (auto& [number, member] : m_members)
     if (member.drained && member.hello) taken.by_rank[member.hello->rank] = std::move(*member.drained);
   taken.after = m_use();
-  if (m_stage == Stage::drains && m_training.drains.size() == 1) say_prep();
+  if (m_stage == Stage::drains && m_training.drains.size() == 1 && m_training.further_drains.empty()) say_prep();
 }
 
 }  // namespace dsanalyze

@@ -24,7 +24,6 @@ std::string Conductor::waiting_text() const {
 
 /// The first phase may take a quarter of the budget; what it has measured by then is an answer.
 void Conductor::say_waiting_so_far() {
-  constexpr std::size_t least_windows = 8;
   if (m_stage != Stage::full || m_said_waiting) return;
   const PhaseMeasurement& full = measurement();
   for (const auto& [rank, windows] : full.by_rank)

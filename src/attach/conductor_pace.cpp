@@ -11,9 +11,8 @@ namespace dsanalyze {
 namespace {
 
 constexpr double steady_difference = 0.05;
-constexpr double most_scatter = 0.25;      ///< of medians of steps that differ, as batches of several sizes make them
-constexpr double most_window_seconds = 2;  ///< where a window is to hold whole cycles of the kept batches
-constexpr std::size_t least_windows = 8;
+constexpr double most_scatter = 0.25;       ///< of medians of steps that differ, as batches of several sizes make them
+constexpr double most_window_seconds = 2;   ///< where a window is to hold whole cycles of the kept batches
 constexpr double wanted_half_width = 0.01;  ///< of a rate: then a phase is over before its time
 constexpr double first_share = 0.6;         ///< of a phase's time: from then on less will do, as the verdict is waited for
 constexpr double tolerated_half_width = 0.03;
@@ -38,6 +37,9 @@ double Conductor::stage_seconds(Stage stage) const {
   }
   return 0.2 * m_share_seconds;
 }
+
+/// Of what is measured now; the last stage may use what the others have left.
+double Conductor::most_seconds() const { return std::max(stage_seconds(m_stage), m_stage == Stage::fewer_cores ? m_fewer_seconds : 0); }
 
 /// Three phases take steps; within one epoch each may take a third of those left, so that a script of one epoch is enough where it has any length.
 /// Fewer cores are tried in what these leave.
@@ -120,15 +122,14 @@ bool Conductor::enough(Nanoseconds now) {
   if (steps > 0 && steps < least_steps * taken.by_rank.size()) return false;
   const Estimate rate = estimate_of_ratio(stretches_of(taken));
   const double taken_seconds = to_seconds(now - m_stage_begin);
-  const double wanted = taken_seconds > first_share * stage_seconds(m_stage) ? tolerated_half_width : wanted_half_width;
+  const double wanted = taken_seconds > first_share * most_seconds() ? tolerated_half_width : wanted_half_width;
   const bool precise = rate.windows >= least_windows && rate.relative_half_width() <= wanted;
-  return precise || taken_seconds > stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
+  return precise || taken_seconds > most_seconds() || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
 }
 
 /// Whether a phase was cut short for the sake of one epoch, and there is time to measure it better.
 bool Conductor::another_round(Nanoseconds now) const {
-  constexpr double most_taken = 0.6;  // of the budget
-  if (!m_cut_short || to_seconds(now - *m_begin) > most_taken * m_plan.seconds) return false;
+  if (!m_cut_short || to_seconds(now - *m_begin) > latest_round * m_plan.seconds) return false;
   return std::ranges::any_of(m_training.phases, [](const auto& phase) {
     const Estimate rate = estimate_of_ratio(stretches_of(phase.second));
     return rate.windows < least_windows || rate.relative_half_width() > wanted_half_width;

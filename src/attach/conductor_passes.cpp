@@ -38,7 +38,7 @@ Answer Conductor::next_pass(Nanoseconds now) {
     return whole;
   }
   constexpr double too_long = 3;
-  const bool stage_is_over = to_seconds(now - m_stage_begin) > stage_seconds(m_stage);
+  const bool stage_is_over = to_seconds(now - m_stage_begin) > most_seconds();
   if (stage_is_over)
     for (auto& [number, member] : m_members) take_passes(member);
   if (measurement().by_rank.empty() && to_seconds(now - m_stage_begin) < too_long * stage_seconds(m_stage)) return whole;

@@ -234,4 +234,21 @@ std::vector<Stretch> stretches_of(const DrainMeasurement& drain) {
   return slowest;
 }
 
+std::vector<Stretch> stretches_of(const std::vector<const DrainMeasurement*>& drains) {
+  std::vector<Stretch> all;
+  for (const DrainMeasurement* drain : drains) {
+    const std::vector<Stretch> more = stretches_of(*drain);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+std::vector<const DrainMeasurement*> AttachedTraining::drains_of(int workers) const {
+  std::vector<const DrainMeasurement*> found;
+  for (const auto* list : {&drains, &further_drains})
+    for (const DrainMeasurement& drain : *list)
+      if (drain.workers == workers) found.push_back(&drain);
+  return found;
+}
+
 }  // namespace dsanalyze

@@ -74,7 +74,8 @@ struct AttachedTraining {
   std::vector<LoaderRecord> other_loaders;           ///< that serve training steps beside it
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::optional<DrainMeasurement> warm;
-  std::vector<DrainMeasurement> drains;
+  std::vector<DrainMeasurement> drains;            ///< one of each number of workers
+  std::vector<DrainMeasurement> further_drains;    ///< of those whose rate was not sure then
   std::optional<PhaseMeasurement> on_fewer_cores;  ///< the phase full once more
   std::map<int, BesideSteps> beside_steps;         ///< by rank
   std::uint64_t steps = 0;                         ///< that were seen, of the rank that took most
@@ -91,6 +92,8 @@ struct AttachedTraining {
   /// Whether no second pass over the loader's stream can be begun beside the script's own.
   [[nodiscard]] bool stream_goes_on() const;
   [[nodiscard]] RankCount rank_count() const;
+  /// All of a number of workers, as they were measured.
+  [[nodiscard]] std::vector<const DrainMeasurement*> drains_of(int workers) const;
   /// Whether a phase has windows of steps.
   [[nodiscard]] bool measured() const;
 };
@@ -109,6 +112,8 @@ std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses =
 /// Of each window, what the loaders of all ranks can supply together: ranks train in step, so it is their number times what the slowest one
 /// delivered. Empty where too few batches came.
 std::vector<Stretch> stretches_of(const DrainMeasurement& drain);
+/// Of several drains, one after the other.
+std::vector<Stretch> stretches_of(const std::vector<const DrainMeasurement*>& drains);
 /// The share of a phase's steps that the rank which waits most waits for data, 0 to 1; nothing where no step was measured.
 std::optional<double> waiting_fraction(const PhaseMeasurement& phase);
 /// The steps of a later window behind those of `window`, as if no time had passed between them.

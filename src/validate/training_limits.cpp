@@ -87,12 +87,30 @@ void drop(const DataFile& file) {
   if (descriptor.valid()) ::posix_fadvise(descriptor.get(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
-void read_whole(const DataFile& file, const std::stop_token& stop) {
-  const FileDescriptor descriptor(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!descriptor.valid()) return;
+/// Reads all of them, each time in another order. Throws Interrupted, and Error where that takes far longer than `expected_seconds`, by the profile.
+void read_whole(std::vector<DataFile>& files, int times, double expected_seconds, const std::stop_token& stop, const Clock& clock) {
+  constexpr double slack_seconds = 30;
+  constexpr double slack = 3;
+  constexpr double slowest = 20e6;  ///< bytes a second, of a storage that the profile does not know
+  double bytes = 0;
+  for (const DataFile& file : files) bytes += static_cast<double>(file.bytes);
+  const double most_seconds = slack_seconds + slack * (expected_seconds > 0 ? expected_seconds : times * bytes / slowest);
+  const Deadline read_by = clock.after(most_seconds);
+  constexpr std::uint64_t seed = 7;
+  RandomStream random(seed);
   static thread_local std::array<char, std::size_t{256} << 10> buffer;
-  while (::read(descriptor.get(), buffer.data(), buffer.size()) > 0)
-    if (stop.stop_requested()) throw Interrupted();
+  for (int time = 0; time < times; ++time) {
+    for (std::size_t at = files.size(); at > 1; --at) std::swap(files[at - 1], files[random.below(at)]);
+    for (const DataFile& file : files) {
+      const FileDescriptor descriptor(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+      while (descriptor.valid() && ::read(descriptor.get(), buffer.data(), buffer.size()) > 0) {
+        if (stop.stop_requested()) throw Interrupted();
+        if (clock.now() > read_by.at)
+          throw Error(fmt::format("the data was not read into the page cache within {}: storage is far slower than when the training was profiled",
+                                  format_seconds(most_seconds)));
+      }
+    }
+  }
 }
 
 /// The memory for page cache that the change leaves, where it is less than the dataset.
@@ -190,12 +208,7 @@ TrainingLimits::TrainingLimits(const ProfileResult& profile, const WhatIfChange&
     hold(*size);
     m_follower = std::jthread([this, target = *size](const std::stop_token& ending) { follow(target, ending); });
   }
-  constexpr std::uint64_t seed = 7;
-  RandomStream random(seed);
-  for (int epoch = 0; epoch < (size ? epochs_before : 1); ++epoch) {
-    for (std::size_t at = files.size(); at > 1; --at) std::swap(files[at - 1], files[random.below(at)]);
-    for (const DataFile& file : files) read_whole(file, stop);
-  }
+  read_whole(files, size ? epochs_before : 1, fill_seconds(profile, change), stop, *timing.clock);
   if (change.storage_bytes_per_s) m_storage = std::make_unique<StorageGroup>(profile.reads->dataset_path, *change.storage_bytes_per_s);
   if (!size) return;
   {

@@ -29,7 +29,7 @@ double settling_seconds(const WhatIfChange& change);
 /// epochs do, until the kernel's lists of pages are those of a long run. A thread holds the group to that size beside what processes take themselves.
 /// Until `start_seconds` after that the group has a GiB more, so that a process that grows does not evict the data. With a slower storage, the
 /// process is in a group whose reads are limited. Without root or files this is refused; limits_refused() says so before. Threads: construct and
-/// destroy on one. Throws Error where it is not permitted, Interrupted.
+/// destroy on one. Throws Error where it is not permitted or storage takes far longer than the profile says, Interrupted.
 class TrainingLimits {
  public:
   TrainingLimits(const ProfileResult& profile, const WhatIfChange& change, double start_seconds, const std::stop_token& stop, Timing timing);

@@ -48,6 +48,8 @@ struct Training {
   std::function<bool()> until{};           ///< it takes no further step; empty: to the end of all phases
   bool restricted = false;                 ///< it has fewer cores
   bool drains_in_time = false;             ///< a drain ends when its seconds are over; else after 200 batches
+  double drained_spread = 0;               ///< what its batches take differs by up to so much for a second or so, either way
+  std::string drained_error{};
 
   struct Rank {
     std::uint64_t step = 0, epoch = 0;
@@ -97,11 +99,17 @@ struct Training {
       message.workers = rank.drain->workers;
       message.measured = rank.drain->measured;
       message.begin = now;
-      const double seconds = drained_by_workers ? drained_by_workers(message.workers) : drained;
-      for (int i = 1; i <= 200 && (!drains_in_time || seconds * (i - 1) < rank.drain->seconds); ++i) {
-        message.delivered.push_back(now + to_nanoseconds(seconds * i));
+      const double typical = drained_by_workers ? drained_by_workers(message.workers) : drained;
+      constexpr std::size_t alike = 100;
+      RandomStream random(seed * 1'000'003 + rank.drains.size());
+      double seconds = typical;
+      double taken = 0;
+      while (drains_in_time ? taken < rank.drain->seconds : message.samples.size() < 200) {
+        if (message.samples.size() % alike == 0) seconds = typical * (1 + drained_spread * random.uniform(-1, 1));
+        message.delivered.push_back(now + to_nanoseconds(taken += seconds));
         message.samples.push_back(32);
       }
+      message.error = drained_error;
       now = message.delivered.back();
       rank.drain.reset();
       return message;

@@ -114,3 +114,46 @@ TEST_CASE("what a drain reads again is counted by parts of files, of data alone,
   launched.accesses.reset();
   CHECK_FALSE(read_before(launched, drain));
 }
+
+TEST_CASE("P is that of all drains of as many workers, but for further ones that failed or say something else") {
+  const auto rate_with = [](auto&& change) {
+    LaunchedTraining launched = prep_bound();
+    for (DrainMeasurement& first : launched.training.drains) first.after->cpu_seconds = 15;
+    launched.training.further_drains = {drain_of(2, 0.040), drain_of(1, 0.040)};
+    launched.training.further_drains[0].after->cpu_seconds = 10;
+    launched.training.further_drains[0].memory_peak = 700;
+    change(launched.training.further_drains[0]);
+    return profile_of(launched);
+  };
+  const double first = profile_of(prep_bound()).prep->samples_per_s;
+  const ProfileResult both = rate_with([](DrainMeasurement& /*as it is*/) {});
+  CHECK(both.prep->samples_per_s == doctest::Approx(first * 2 / 3).epsilon(0.01));
+  REQUIRE(both.prep_by_workers.size() == 2);
+  CHECK(both.prep_by_workers[1].samples_per_s == both.prep->samples_per_s);
+  const RunRecord& run = *both.run("prep");
+  CHECK(run.samples == 2 * profile_of(prep_bound()).run("prep")->samples);
+  CHECK(run.seconds == doctest::Approx(12).epsilon(0.01));
+  CHECK(run.requested_bytes == 2'000'000'000);
+  CHECK(*run.cores_used == doctest::Approx((1.5 * 4 + 1.0 * 8) / 12).epsilon(0.01));
+  CHECK(run.memory_peak_bytes.value_or(0) >= 700);
+  const auto left_out = [&](auto&& change) { return rate_with(change).prep->samples_per_s == first; };
+  CHECK(left_out([](DrainMeasurement& drain) { drain.by_rank.at(0).error = "RuntimeError: no more"; }));
+  CHECK(left_out([](DrainMeasurement& drain) { drain.by_rank.at(0).delivered.clear(), drain.by_rank.at(0).samples.clear(); }));
+  CHECK(left_out([](DrainMeasurement& drain) { drain.by_rank.clear(); }));
+}
+
+TEST_CASE("a further drain of a stream that read other data from storage does not count") {
+  LaunchedTraining launched = stream(0);
+  const double first = profile_of(launched).prep->samples_per_s;
+  launched.training.further_drains = {drain_of(2, 0.040)};
+  DrainMeasurement& further = launched.training.further_drains[0];
+  further.before->at = to_nanoseconds(600);
+  further.after->at = to_nanoseconds(610);
+  further.after->storage_bytes = 0;
+  launched.accesses.reset();
+  CHECK(profile_of(launched).prep->samples_per_s < first);
+  further.after->storage_bytes = read_by_drain / 2;
+  further.by_rank.at(0).differs = true;
+  CHECK(profile_of(launched).prep->samples_per_s == first);
+  CHECK_FALSE(finds(profile_of(launched), "prep-not-separable"));
+}

@@ -104,6 +104,29 @@ TEST_CASE("a training whose data is not known starts as it does, and a stop ends
   CHECK_THROWS_AS(TrainingLimits(whole, {}, 1, stopped.get_token(), system_timing()), Interrupted);
 }
 
+TEST_CASE("a storage that has become far slower than the profile says ends the filling") {
+  /// A minute passes between two looks.
+  struct Hasty : Clock {
+    [[nodiscard]] Nanoseconds now() const override { return m_now += to_nanoseconds(60); }
+    mutable Nanoseconds m_now = 0;
+  };
+  const TemporaryFolder folder;
+  ProfileResult profile = reading_profile(folder);
+  const Hasty hasty;
+  const Timing timing{&hasty, system_timing().waiter};
+  const auto message = [&] {
+    try {
+      const TrainingLimits filled(profile, {}, 1, {}, timing);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("filled");
+  };
+  CHECK(message() == "the data was not read into the page cache within 30 s: storage is far slower than when the training was profiled");
+  profile.storage->bytes_per_s = 10;  // One that supplies 10 B/s would take hours.
+  CHECK(message() == "filled");
+}
+
 TEST_CASE("less memory counts from when the start is over, and what is not limited is held for ever") {
   const TemporaryFolder folder;
   const ProfileResult profile = reading_profile(folder);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -21,10 +22,11 @@ namespace {
 constexpr const char* left_out_code = "prep-not-separable";
 constexpr double least_read_before = 0.9;  ///< of what a drain reads, where two starts of a stream read the same
 
-RunRecord prep_run(const DrainMeasurement& drain, const RateRecord& rate) {
+using Drains = std::vector<const DrainMeasurement*>;
+
+RunRecord prep_run(const DrainMeasurement& drain) {
   RunRecord run;
   run.name = "prep";
-  take_rate(rate, run);
   take_use(drain.before, drain.after, run);
   run.memory_peak_bytes = drain.memory_peak;
   for (const auto& [rank, drained] : drain.by_rank) {
@@ -34,6 +36,28 @@ RunRecord prep_run(const DrainMeasurement& drain, const RateRecord& rate) {
       run.first_batch_seconds = std::max(run.first_batch_seconds, to_seconds(drained.delivered.front() - drained.begin));
   }
   return run;
+}
+
+/// One after the other. What is not known of one is not known of all.
+RunRecord prep_run(const Drains& drains, const RateRecord& rate) {
+  RunRecord all = prep_run(*drains.front());
+  double seconds = all.seconds;
+  const auto mean = [&seconds](std::optional<double>& value, const std::optional<double>& next, double next_seconds) {
+    const double both = seconds + next_seconds;
+    value = value && next && both > 0 ? std::optional((*value * seconds + *next * next_seconds) / both) : std::nullopt;
+  };
+  for (auto drain = drains.begin() + 1; drain != drains.end(); ++drain) {
+    const RunRecord next = prep_run(**drain);
+    mean(all.cores_used, next.cores_used, next.seconds);
+    mean(all.storage_wait_fraction, next.storage_wait_fraction, next.seconds);
+    all.samples += next.samples;
+    all.seconds = seconds += next.seconds;
+    all.requested_bytes += next.requested_bytes;
+    all.storage_bytes = all.storage_bytes && next.storage_bytes ? std::optional(*all.storage_bytes + *next.storage_bytes) : std::nullopt;
+    if (next.memory_peak_bytes) all.memory_peak_bytes = std::max(all.memory_peak_bytes.value_or(0), *next.memory_peak_bytes);
+  }
+  take_rate(rate, all);
+  return all;
 }
 
 /// Of workers that rest every batch takes about as long, but for one that did not lie ready after all.
@@ -47,42 +71,53 @@ Nanoseconds busy_take(const std::vector<Nanoseconds>& sorted) {
 }
 
 /// Seconds a sample, of the rank that takes longest.
-std::optional<double> take_over_seconds(const DrainMeasurement& drain, std::vector<Nanoseconds> DrainedMessage::*times,
+std::optional<double> take_over_seconds(const Drains& drains, std::vector<Nanoseconds> DrainedMessage::*times,
                                         Nanoseconds (*typical)(const std::vector<Nanoseconds>&)) {
+  struct Taken {
+    double samples = 0;
+    double batches = 0;
+    std::vector<Nanoseconds> times;
+  };
+  std::map<int, Taken> by_rank;
+  for (const DrainMeasurement* drain : drains)
+    for (const auto& [rank, drained] : drain->by_rank) {
+      Taken& taken = by_rank[rank];
+      taken.samples += std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
+      taken.batches += static_cast<double>(drained.samples.size());
+      taken.times.insert(taken.times.end(), (drained.*times).begin(), (drained.*times).end());
+    }
   std::optional<double> longest;
-  for (const auto& [rank, drained] : drain.by_rank) {
-    const double samples = std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
-    std::vector<Nanoseconds> taken = drained.*times;
-    if (taken.empty() || samples <= 0) continue;
-    std::ranges::sort(taken);
-    const double each = to_seconds(typical(taken)) * static_cast<double>(drained.samples.size()) / samples;
-    longest = std::max(longest.value_or(0), each);
+  for (auto& [rank, taken] : by_rank) {
+    if (taken.times.empty() || taken.samples <= 0) continue;
+    std::ranges::sort(taken.times);
+    longest = std::max(longest.value_or(0), to_seconds(typical(taken.times)) * taken.batches / taken.samples);
   }
   return longest;
 }
 
 /// CPU time a sample, over all ranks: once the workers had started, where the hook looked then.
-void take_cpu(const DrainMeasurement& drain, WorkerPoint& point) {
+void take_cpu(const Drains& drains, WorkerPoint& point) {
   double samples = 0;
   double cpu_seconds = 0;
   DrainedMessage::Cpu steady;
   std::optional<double> waited = 0;
   double steady_samples = 0;
-  bool known = !drain.by_rank.empty();
-  for (const auto& [rank, drained] : drain.by_rank) {
-    samples += std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
-    cpu_seconds += drained.main_thread_cpu_seconds;
-    known = known && drained.cpu.has_value();
-    if (!known) continue;
-    steady_samples += drained.cpu->samples;
-    steady.thread_seconds += drained.cpu->thread_seconds;
-    steady.process_seconds += drained.cpu->process_seconds;
-    steady.workers_seconds += drained.cpu->workers_seconds;
-    waited = waited && drained.cpu->waited_seconds ? std::optional(*waited + *drained.cpu->waited_seconds) : std::nullopt;
-  }
+  bool known = std::ranges::none_of(drains, [](const DrainMeasurement* drain) { return drain->by_rank.empty(); });
+  for (const DrainMeasurement* drain : drains)
+    for (const auto& [rank, drained] : drain->by_rank) {
+      samples += std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
+      cpu_seconds += drained.main_thread_cpu_seconds;
+      known = known && drained.cpu.has_value();
+      if (!known) continue;
+      steady_samples += drained.cpu->samples;
+      steady.thread_seconds += drained.cpu->thread_seconds;
+      steady.process_seconds += drained.cpu->process_seconds;
+      steady.workers_seconds += drained.cpu->workers_seconds;
+      waited = waited && drained.cpu->waited_seconds ? std::optional(*waited + *drained.cpu->waited_seconds) : std::nullopt;
+    }
   if (samples > 0 && cpu_seconds > 0) point.main_thread_seconds_per_sample = cpu_seconds / samples;
-  point.take_over_seconds_per_sample = take_over_seconds(drain, &DrainedMessage::takes, &resting_take);
-  point.busy_take_over_seconds_per_sample = take_over_seconds(drain, &DrainedMessage::busy_takes, &busy_take);
+  point.take_over_seconds_per_sample = take_over_seconds(drains, &DrainedMessage::takes, &resting_take);
+  point.busy_take_over_seconds_per_sample = take_over_seconds(drains, &DrainedMessage::busy_takes, &busy_take);
   if (!known || steady_samples <= 0) return;
   point.main_thread_seconds_per_sample = steady.thread_seconds / steady_samples;
   point.process_seconds_per_sample = steady.process_seconds / steady_samples;
@@ -98,7 +133,22 @@ bool reads_other_data(const LaunchedTraining& launched, const DrainMeasurement& 
   return std::ranges::any_of(drain.by_rank, [](const auto& each) { return each.second.differs; });
 }
 
-void leave_out(const LaunchedTraining& launched, const DrainMeasurement& drain, const RunRecord& run, ProfileResult& result) {
+bool is_not_separable(const LaunchedTraining& launched, const DrainMeasurement& drain) {
+  const RunRecord run = prep_run(drain);
+  return (!run.storage_bytes || came_from_storage(run, tolerated_fraction)) && reads_other_data(launched, drain);
+}
+
+/// Whether a further drain says the same of as much as the first one did.
+bool is_alike(const LaunchedTraining& launched, const DrainMeasurement& further, const DrainMeasurement& first) {
+  if (further.by_rank.size() != first.by_rank.size() || stretches_of(further).empty() || is_not_separable(launched, further)) return false;
+  return std::ranges::all_of(further.by_rank, [&](const auto& each) {
+    const auto before = first.by_rank.find(each.first);
+    return each.second.error.empty() && before != first.by_rank.end() && each.second.cpu.has_value() >= before->second.cpu.has_value();
+  });
+}
+
+void leave_out(const LaunchedTraining& launched, const DrainMeasurement& drain, ProfileResult& result) {
+  const RunRecord run = prep_run(drain);
   const bool own = drain.workers == launched.training.loader->workers;
   const auto before = read_before(launched, drain);
   const std::string other = before ? fmt::format("{:.0f} % of what it read had been read by the pass before", 100 * *before)
@@ -147,23 +197,24 @@ std::optional<double> read_before(const LaunchedTraining& launched, const DrainM
 void take_drains(const LaunchedTraining& launched, ProfileResult& result) {
   const AttachedTraining& training = launched.training;
   for (const DrainMeasurement& drain : training.drains) {
-    const std::vector<Stretch> stretches = stretches_of(drain);
-    if (stretches.empty()) continue;
+    if (stretches_of(drain).empty()) continue;
+    Drains drains = training.drains_of(drain.workers);
+    std::erase_if(drains, [&](const DrainMeasurement* each) { return each != &drain && !is_alike(launched, *each, drain); });
+    const std::vector<Stretch> stretches = stretches_of(drains);
     const RateRecord rate =
         rate_record(stretches, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
     const bool own = training.loader && drain.workers == training.loader->workers;
-    RunRecord run = prep_run(drain, rate);
-    if ((!run.storage_bytes || came_from_storage(run, tolerated_fraction)) && reads_other_data(launched, drain)) {
-      leave_out(launched, drain, run, result);
+    if (is_not_separable(launched, drain)) {
+      leave_out(launched, drain, result);
       if (own) break;
       continue;
     }
     WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s};
-    take_cpu(drain, point);
+    take_cpu(drains, point);
     result.prep_by_workers.push_back(point);
     if (!result.prep && own) {
       result.prep = rate;
-      result.runs.push_back(std::move(run));
+      result.runs.push_back(prep_run(drains, rate));
     }
   }
   if (is_prep_left_out(result)) result.prep_by_workers.clear();

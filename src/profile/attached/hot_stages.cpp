@@ -31,16 +31,17 @@ void take_hot_stages(const AttachedTraining& training, ProfileResult& result) {
   double seconds = 0;
   double process_seconds = 0;
   std::map<std::string, StageRecord> stages;
-  for (const DrainMeasurement& drain : training.drains)
-    for (const auto& [rank, drained] : drain.by_rank)
-      for (const DrainedMessage::Stage& stage : drained.stages) {
-        looks += stage.count;
-        seconds += stage.cpu_seconds;
-        process_seconds += stage.process_seconds;
-        StageRecord& taken = stages.try_emplace(stage.name, StageRecord{stage.name, stage.file, stage.line, 0}).first->second;
-        taken.fraction += stage.cpu_seconds;
-        taken.collates |= stage.collates;
-      }
+  for (const auto* drains : {&training.drains, &training.further_drains})
+    for (const DrainMeasurement& drain : *drains)
+      for (const auto& [rank, drained] : drain.by_rank)
+        for (const DrainedMessage::Stage& stage : drained.stages) {
+          looks += stage.count;
+          seconds += stage.cpu_seconds;
+          process_seconds += stage.process_seconds;
+          StageRecord& taken = stages.try_emplace(stage.name, StageRecord{stage.name, stage.file, stage.line, 0}).first->second;
+          taken.fraction += stage.cpu_seconds;
+          taken.collates |= stage.collates;
+        }
   if (looks < least_looks || seconds <= 0) return;
   result.hot_main_threads = std::min(seconds / std::max(process_seconds, seconds), 1.0);
   std::vector<StageRecord>& hot = result.hot;
