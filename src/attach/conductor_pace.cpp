@@ -39,7 +39,7 @@ double Conductor::stage_seconds(Stage stage) const {
 }
 
 /// Of what is measured now; the last stage may use what the others have left.
-double Conductor::most_seconds() const { return std::max(stage_seconds(m_stage), m_stage == Stage::fewer_cores ? m_fewer_seconds : 0); }
+double Conductor::most_seconds() const { return m_stage == Stage::fewer_cores ? m_fewer_seconds : stage_seconds(m_stage); }
 
 /// Three phases take steps; within one epoch each may take a third of those left, so that a script of one epoch is enough where it has any length.
 /// Fewer cores are tried in what these leave.
