@@ -49,7 +49,8 @@ Answer Conductor::next_drain(Nanoseconds now) {
   // The job's own number counts for more than the others, and one more than planned may follow.
   const double parts = static_cast<double>(m_drain_workers.size()) + 2;
   const double share = m_next_drain == 0 ? 1 : 0.5;
-  const double seconds = std::min(stage_seconds(Stage::drains) * 2 / parts, most_drain_seconds) * share;
+  const double longest = std::min(stage_seconds(Stage::drains) * 2 / parts, most_drain_seconds);
+  const double seconds = longest * share;
   const auto start = [&](std::vector<DrainMeasurement>& drains, int workers, double drained_seconds) {
     DrainMeasurement& drain = drains.emplace_back();
     drain.workers = workers;
@@ -62,7 +63,7 @@ Answer Conductor::next_drain(Nanoseconds now) {
     if (!more || !fits) {
       const auto again = unsure_workers();
       if (!again || !another_drain_fits(now)) return start_stage(Stage::cached, now);
-      return start(m_training.further_drains, *again, std::min(stage_seconds(Stage::drains) * 2 / parts, most_drain_seconds));
+      return start(m_training.further_drains, *again, longest);
     }
     m_drain_workers.push_back(*more);
   }

@@ -49,7 +49,7 @@ struct Training {
   bool restricted = false;                 ///< it has fewer cores
   bool drains_in_time = false;             ///< a drain ends when its seconds are over; else after 200 batches
   double drained_spread = 0;               ///< what its batches take differs by up to so much for a second or so, either way
-  std::string drained_error{};
+  std::string drained_error{};             ///< that each drain ends with
 
   struct Rank {
     std::uint64_t step = 0, epoch = 0;
