@@ -121,14 +121,17 @@ std::vector<TrainingChange> changes_of(const TrainingModel& model, const WhatIfQ
 
 constexpr double as_good = 0.98;
 
-/// The fewest workers that come to within 2 % of the most that any number of them reaches.
+/// The fewest workers that come to within 2 % of the most that any number of them reaches, and do not have steps wait for prep where any number does
+/// not.
 int enough_workers(const TrainingModel& model, int most) {
   constexpr int each = 16;  // up to here every number is tried, and then in steps of a sixteenth
-  std::vector<std::pair<int, double>> tried;
-  for (int workers = 0; workers <= most; workers += std::max(workers / each, 1))
-    tried.emplace_back(workers, rates_of(model, {.workers = workers}).samples_per_s);
-  const double best = std::ranges::max(tried, {}, &std::pair<int, double>::second).second;
-  return std::ranges::find_if(tried, [best](const auto& one) { return one.second >= as_good * best; })->first;
+  std::vector<std::pair<int, TrainingRates>> tried;
+  for (int workers = 0; workers <= most; workers += std::max(workers / each, 1)) tried.emplace_back(workers, rates_of(model, {.workers = workers}));
+  const auto rate = [](const auto& one) { return one.second.samples_per_s; };
+  const double best = rate(*std::ranges::max_element(tried, {}, rate));
+  const auto nearly_best = [&](const auto& one) { return rate(one) >= as_good * best; };
+  const auto enough = std::ranges::find_if(tried, [&](const auto& one) { return nearly_best(one) && one.second.bottleneck != "cpu"; });
+  return enough != tried.end() ? enough->first : std::ranges::find_if(tried, nearly_best)->first;
 }
 
 std::string then_text(const TrainingModel& model, const TrainingRates& rates) {

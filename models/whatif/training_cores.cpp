@@ -47,9 +47,10 @@ double competition(const TrainingModel& model, double rate, double ingestion, do
   if (!model.shares_cores) return 0;
   if (!model.training_cpu || !model.worker_cpu) return 1;
   const double training = training_cpu(model, speed);
-  if (training * rate < least_training_share * cores) return 0;
   const double used = rate * (*model.worker_cpu + model.process_cpu + training) / cores;
-  return std::clamp((used - from) / (1 - from), 0.0, 1.0) * std::clamp(training * ingestion / model.ranks, 0.0, 1.0);
+  const double above_least = training * rate / (least_training_share * cores) - 1;
+  return std::clamp(above_least, 0.0, 1.0) * std::clamp((used - from) / (1 - from), 0.0, 1.0) *
+         std::clamp(training * ingestion / model.ranks, 0.0, 1.0);
 }
 
 void learn_from_found(TrainingModel& model, const RunRecord& full, const RunRecord* drained) {
@@ -101,7 +102,10 @@ void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measur
     // A run of a few windows weighs less than the law, which is right to a tenth.
     constexpr double law_error = 0.1;
     const double weight = law_error * law_error / (law_error * law_error + error * error);
-    fewer.prep_factor = std::pow(corrected_by(measured.samples_per_s / by_law.samples_per_s), weight);
+    const double pause = model.pause_seconds / model.step_samples;
+    const double lasted = 1 / measured.samples_per_s - pause;
+    if (lasted <= 0) return;
+    fewer.prep_factor = std::pow(corrected_by((1 / by_law.samples_per_s - pause) / lasted), weight);
     fewer.prep_error = std::sqrt(weight) * error;
     model.fewer_cores = fewer;
     return;

@@ -9,7 +9,7 @@ namespace dsanalyze {
 
 /// Rates that differ by less hold each other up: batches come now early and now late, and equal runs differ by half as much.
 inline constexpr double hardly_apart = 0.056;
-/// Of the cores: training that takes less leaves the workers alone.
+/// Of the cores: training that takes less leaves the workers alone, and one that takes twice as much does not.
 inline constexpr double least_training_share = 0.05;
 
 /// Half of an interval over its value, 0 to 1; 0 without a value.

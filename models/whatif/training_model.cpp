@@ -111,6 +111,7 @@ std::string detail_of_prep(const TrainingModel& model, Limit limit) {
 /// As much as the training as found lost, where it competed.
 double competing_loss(TrainingModel model) {
   const double unknown = model.competing_loss;
+  model.storage.reset();  // which it did not wait for, whatever it will in the long run
   const auto rate = [&model](double loss) {
     model.competing_loss = loss;
     return rates_of(model, {}).samples_per_s;
@@ -208,7 +209,11 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.competing_loss = competing_loss(model);
   if (profile.waits->outside.seconds_per_step - pauses <= least_loss * found_step) learn_from_found(model, *full, profile.run("prep"));
   if (profile.on_fewer_cores) learn_from_fewer_cores(model, *profile.on_fewer_cores);
-  if (model.workers == 0) model.unexplained_seconds = std::max(1 / model.found - 1 / rates_of(model, {}).samples_per_s, 0.0);
+  if (model.workers == 0) {
+    TrainingModel from_memory = model;
+    from_memory.storage.reset();
+    model.unexplained_seconds = std::max(1 / model.found - 1 / rates_of(from_memory, {}).samples_per_s, 0.0);
+  }
   return model;
 }
 
@@ -321,6 +326,9 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   // On cores that the workers use up the training process waits for one too, with batches at hand: which of both is slower does not show.
   constexpr double on_full_cores = 1.25;
   rates.too_close |= workers > 0 && model.shares_cores && from_memory.limit == Limit::cores && ratio < on_full_cores;
+  // So it does where all cores together supply about as much as the steps take.
+  rates.too_close |=
+      workers > 0 && competes && !by_prep && of_cores < (1 + hardly_apart) * rates.ingestion && of_cores * (1 + hardly_apart) > rates.ingestion;
   constexpr double clearly = 1.5;
   if (const double contended = workers > 0 ? competition(model, rates.samples_per_s, rates.ingestion, cores, speed) : 0; contended > 0) {
     const double turns = in_turn(rates.prep, rates.ingestion);

@@ -96,6 +96,8 @@ void read_whole(std::vector<DataFile>& files, int times, double expected_seconds
   for (const DataFile& file : files) bytes += static_cast<double>(file.bytes);
   const double most_seconds = slack_seconds + slack * (expected_seconds > 0 ? expected_seconds : times * bytes / slowest);
   const Deadline read_by = clock.after(most_seconds);
+  const std::string slow = expected_seconds > 0 ? "storage is far slower than when the training was profiled"
+                                                : "storage supplies less than " + format_bytes_per_second(times * bytes / most_seconds);
   constexpr std::uint64_t seed = 7;
   RandomStream random(seed);
   static thread_local std::array<char, std::size_t{256} << 10> buffer;
@@ -106,8 +108,7 @@ void read_whole(std::vector<DataFile>& files, int times, double expected_seconds
       while (descriptor.valid() && ::read(descriptor.get(), buffer.data(), buffer.size()) > 0) {
         if (stop.stop_requested()) throw Interrupted();
         if (clock.now() > read_by.at)
-          throw Error(fmt::format("the data was not read into the page cache within {}: storage is far slower than when the training was profiled",
-                                  format_seconds(most_seconds)));
+          throw Error(fmt::format("the data was not read into the page cache within {}: {}", format_seconds(most_seconds), slow));
       }
     }
   }

@@ -92,6 +92,25 @@ TEST_CASE("no cores are taken from a training of which that would say nothing, n
   CHECK(tried([](OnFewerCores& made) { made.refused = true; }) == 1);
 }
 
+TEST_CASE("what is measured on fewer cores ends with the time budget, however little the other phases left") {
+  for (const double drained : {1.0, 7.0, 8.0, 9.0}) {
+    CAPTURE(drained);
+    OnFewerCores made;
+    made.training.drained = drained;  // seconds a batch, so that drains last longer than they should
+    made.training.batches = 1'000'000;
+    made.training.on_fewer_cores = 0.4;
+    made.training.spread = 1;  // No rate is ever sure, of steps or of drains.
+    made.training.drains_in_time = true;
+    made.training.drained_spread = 0.3;
+    Conductor conductor = made.conductor();
+    const Nanoseconds begun = made.training.now;
+    made.training.run(conductor);
+    CHECK(conductor.training().on_fewer_cores);
+    constexpr double windows = 3;  // of steps that are begun then
+    CHECK(to_seconds(made.training.now - begun) < made.plan.seconds + windows);
+  }
+}
+
 TEST_CASE("short passes are measured on fewer cores, too, those of a stream after its drains") {
   for (const LoaderRecord::Style style : {LoaderRecord::Style::map, LoaderRecord::Style::iterable}) {
     OnFewerCores made;

@@ -39,6 +39,25 @@ for x in DataLoader(Stream(), 8, num_workers=1):
     optimizer.step()
 '''
 
+turns = '''
+import time
+import torch
+from torch.utils.data import DataLoader
+
+class Turns:
+    """Every sixth batch takes four tenths of a second: those that come after it are prepared before it."""
+    def __len__(self): return 4000
+    def __getitem__(self, index):
+        time.sleep(0.4 if index % 48 == 0 else 0)
+        return torch.full((4,), float(index))
+
+parameter = torch.nn.Parameter(torch.zeros(1))
+optimizer = torch.optim.SGD([parameter], lr=1e-6)
+for x in DataLoader(Turns(), 8, num_workers=2):
+    (parameter * x.mean()).backward()
+    optimizer.step()
+'''
+
 
 class Drains(unittest.TestCase):
     def test_workers_that_each_deliver_the_whole_stream_are_told(self):
@@ -145,6 +164,18 @@ class Drains(unittest.TestCase):
             takes[kind] = min([*drained['takes'], takes.get(kind, math.inf)])
         self.assertLess(takes['arrays'], math.inf)
         self.assertGreater(takes['arrays'], 2 * takes['tensors'])
+
+    @measured
+    def test_a_batch_that_comes_after_its_successors_did_not_lie_ready(self):
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            script = pathlib.Path(folder, 'turns.py')
+            script.write_text(turns)
+            launcher = Launcher(Plan(run(3), drain(2, 24, which='warm'), drain(2, 0, seconds=2), then=end))
+            launcher.run(script)
+            _, drained = launcher.first.of('drained')
+            self.assertIsNone(drained['error'])
+            self.assertTrue(drained['busy_takes'])
+            self.assertLess(max(drained['busy_takes']), 50e6)
 
     @measured
     def test_the_cpu_time_of_workers_and_of_the_process_is_told_apart_from_waiting(self):

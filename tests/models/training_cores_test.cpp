@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "answers.hpp"
+#include "base/random.hpp"
 #include "made_training.hpp"
 
 using namespace dsanalyze;
@@ -258,4 +259,69 @@ TEST_CASE("workers that share a core cost it as much as they did where as many s
   CHECK(rates_of(model, {.workers = 6, .cores = 1}).prep == doctest::Approx(225));
   CHECK(rates_of(model, {.workers = 8, .cores = 8}).prep == doctest::Approx(2000));
   CHECK(rates_of(model, {.workers = 16, .cores = 8}).prep == doctest::Approx(1800));
+}
+
+TEST_CASE("a point where two limits hold alike says of both what was measured") {
+  // Eight workers of 10 ms on eight cores are limited by their number and by the cores alike, and reach three quarters of either.
+  for (const double cpu : {0.0098, 0.0099, 0.01, 0.0101, 0.0102}) {
+    TrainingModel model = Made{.seconds = 0.01, .cpu = cpu, .take = 0, .step = 0.0001, .outside = 0, .workers = 8, .cores = 8}.model();
+    REQUIRE(model.prep.size() == 4);
+    for (std::size_t at = 0; at < 3; ++at) model.prep[at].samples_per_s = 100 << at;
+    model.prep[3].samples_per_s = 600;
+    CAPTURE(cpu);
+    CHECK(rates_of(model, {.workers = 8}).prep == doctest::Approx(600));
+    CHECK(rates_of(model, {.workers = 4}).prep == doctest::Approx(400));
+    for (const int workers : {4, 6, 8, 16}) {
+      CAPTURE(workers);
+      CHECK(rates_of(model, {.workers = workers, .cores = 4}).prep == doctest::Approx(300).epsilon(0.03));
+    }
+    CHECK(rates_of(model, {.workers = 2, .cores = 4}).prep == doctest::Approx(200));
+  }
+}
+
+TEST_CASE("whatever was measured, more workers and more cores are never slower, and what was measured stays") {
+  RandomStream random(5);
+  for (int trial = 0; trial < 2000; ++trial) {
+    CAPTURE(trial);
+    const double seconds = random.uniform(0.002, 0.02);
+    const double cores = 1 + static_cast<double>(random.below(8));
+    const Made made{.seconds = seconds, .cpu = seconds * random.uniform(0.2, 1), .take = 0.00005, .step = 0.0001, .outside = 0, .cores = cores};
+    TrainingModel model = made.model();
+    double before = 0;
+    for (TrainingModel::Point& point : model.prep) {
+      // No point is slower than the one before it, and none more than in proportion faster.
+      const double most = before > 0 ? 2 * before : point.samples_per_s;
+      point.samples_per_s = std::clamp(point.samples_per_s * random.uniform(0.7, 1.2), std::max(before, 1.0), most);
+      before = point.samples_per_s;
+      point.error = 0.02;
+    }
+    for (const TrainingModel::Point& point : model.prep)
+      CHECK(rates_of(model, {.workers = point.workers}).prep == doctest::Approx(point.samples_per_s));
+    double last = 0;
+    for (int workers = 1; workers <= 12; ++workers) {
+      const double rate = rates_of(model, {.workers = workers}).prep;
+      CHECK(rate >= 0.9999 * last);
+      last = rate;
+    }
+    for (const int workers : {1, 3, 8}) {
+      last = 0;
+      for (double some = cores / 2; some <= 2 * cores; some += cores / 8) {
+        const double rate = rates_of(model, {.workers = workers, .cores = some}).prep;
+        CHECK(rate >= 0.9999 * last);
+        last = rate;
+      }
+    }
+  }
+}
+
+TEST_CASE("pauses between passes are no matter of the cores that prep had") {
+  const Made made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.002, .outside = 0, .workers = 8, .cores = 8};
+  TrainingModel model = made.model();
+  model.pause_seconds = 0.02;  // of 40 ms in which four cores prepare a step
+  const auto with_pause = [](double rate) { return 1 / (1 / rate + 0.02 / 16); };
+  const double measured = with_pause(0.9 * 400);
+  learn_from_fewer_cores(model, {4, measured, {0.999 * measured, 1.001 * measured}});
+  REQUIRE(model.fewer_cores);
+  CHECK(model.fewer_cores->prep_factor == doctest::Approx(0.9).epsilon(0.002));
+  CHECK(rates_of(model, {.cores = 4}).samples_per_s == doctest::Approx(measured).epsilon(0.002));
 }

@@ -87,6 +87,21 @@ TEST_CASE("a step waits hardly longer on hardly fewer cores") {
   CHECK(delivery_seconds(model, 2, 1, 300) > delivery_seconds(model, 2, 2, 300) + 0.001);
 }
 
+TEST_CASE("between two numbers of workers that were measured, P is never beyond both") {
+  TrainingModel model = Made{.seconds = 0.02, .cpu = 0.002, .take = 0, .step = 0.0001, .outside = 0}.model();
+  model.prep.erase(model.prep.begin() + 1, model.prep.end() - 1);
+  REQUIRE(model.prep.back().workers == 8);
+  model.prep.back().samples_per_s = 100;  // Something stops them at two workers already.
+  double before = 0;
+  for (int workers = 1; workers <= 8; ++workers) {
+    CAPTURE(workers);
+    const double rate = rates_of(model, {.workers = workers}).prep;
+    CHECK(rate <= 100.001);
+    CHECK(rate >= before);
+    before = rate;
+  }
+}
+
 TEST_CASE("at a number of workers that was measured, P is what was measured there, and between two of them it lies between") {
   TrainingModel model = Made{.step = 0.0001, .outside = 0}.model();
   for (TrainingModel::Point& point : model.prep) point.samples_per_s *= point.workers == 4 ? 0.8 : 1;
@@ -162,6 +177,30 @@ TEST_CASE(
   CHECK(rates_of(model, {}).samples_per_s > 0.98 * beside);
 }
 
+TEST_CASE("what computes on cores that all together supply as much as the steps take is inconclusive, on either side") {
+  // Prep of 4 ms and training of 6 ms a sample make 200 samples/s of two cores; P is 250.
+  for (const double steps : {190.0, 194.0, 199.0, 201.0, 206.0, 210.0}) {
+    CAPTURE(steps);
+    TrainingModel model = Made{.seconds = 0.008, .cpu = 0.004, .take = 0, .step = 16 / steps, .outside = 0, .workers = 2, .cores = 2}.model();
+    model.training_cpu = 0.006;
+    model.competing_loss = 0;
+    CHECK(rates_of(model, {.workers = 8}).too_close);
+  }
+}
+
+TEST_CASE("the loss of training that competes changes little with what it computes") {
+  // Training that takes a twentieth of the cores is no matter; a little more is little matter.
+  TrainingModel model = Made{.seconds = 0.008, .cpu = 0.008, .take = 0, .step = 0.064, .outside = 0, .workers = 2, .cores = 2}.model();
+  double before = 0;
+  for (double cpu = 0.0003; cpu < 0.002; cpu += 0.00002) {
+    model.training_cpu = cpu;
+    const double rate = rates_of(model, {}).samples_per_s;
+    CAPTURE(cpu);
+    if (before > 0) CHECK(rate > 0.99 * before);
+    before = rate;
+  }
+}
+
 TEST_CASE("on cores that the workers use up, steps that are hardly faster are inconclusive") {
   TrainingModel model = Made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.16 / 1.15, .outside = 0, .cores = 1}.model();
   CHECK(rates_of(model, {.workers = 2}).too_close);  // P is 100 samples/s, the steps could take 115.
@@ -202,6 +241,16 @@ TEST_CASE("the answers come best first, and their speedups are over the unchange
   CHECK(answer(model, question).answers.size() == 8);
   const std::string json = to_json(result);
   CHECK(to_json(whatif_from_json(json, "test")) == json);
+}
+
+TEST_CASE("of two numbers of workers that are nearly as fast, the one with which steps do not wait is found") {
+  // Eight workers supply 800 samples/s, and steps could take 805: 0.6 % more.
+  const Made made{.step = 0.018276};
+  WhatIfQuestion question;
+  question.find = {"workers"};
+  const WhatIfFound found = answer(made.model(), question).found.front();
+  CHECK(found.value == 9);
+  CHECK(found.then.find("compute") != std::string::npos);
 }
 
 TEST_CASE("the fewest workers and cores are found with which steps do not wait, and why there are none") {

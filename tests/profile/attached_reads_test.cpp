@@ -240,6 +240,44 @@ TEST_CASE("an epoch of which the run full saw a part begins no access trace, if 
   }
 }
 
+TEST_CASE("an epoch that ended between two rounds of the run full, where nothing was measured, is not joined with the next") {
+  const testing::TemporaryFolder folder;
+  for (const bool same_epoch : {false, true}) {
+    CAPTURE(same_epoch);
+    MadeUp made;
+    PhaseMeasurement& full = made.launched.training.phases[AttachPhase::full];
+    for (int i = 0; i < 100; ++i) made.file("/data/" + std::to_string(i));
+    full.by_rank[0].clear();
+    full.seen.clear();
+    std::uint32_t opening = 0;
+    double time = 100;
+    const auto read = [&](int round, int from, int to) {
+      StepWindow window;
+      window.begin = to_nanoseconds(time);
+      for (int i = from; i < to; ++i) {
+        made.access(static_cast<std::uint32_t>(i), AccessKind::read, 0, file_size, time += 0.01);
+        made.launched.accesses->accesses.back().opening = ++opening;
+      }
+      window.end = to_nanoseconds(time += 0.01);
+      full.by_rank[0].push_back(window);
+      full.seen.push_back({round, window.begin, window.end, 160});
+      EpochGap gap;
+      gap.begin = to_nanoseconds(time += 0.01);
+      gap.end = to_nanoseconds(time += 0.01);
+      if (to == 100) full.gaps[0].push_back(gap);
+    };
+    read(0, 0, 60);
+    time += 5;  // Another phase, in which the epoch may have ended.
+    read(1, same_epoch ? 60 : 10, 100);
+    read(1, 0, 100);
+    read(1, 0, 100);
+    ProfileResult result;
+    write_item_trace(made.launched, folder.path() / "trace", result);
+    AccessTraceReader reader(folder.path() / "trace");
+    CHECK(reader.accesses() == (same_epoch ? 300 : 200));  // Parts at the beginning are left out.
+  }
+}
+
 TEST_CASE("a large file that is read in parts is an item for each block of 256 KiB") {
   const testing::TemporaryFolder folder;
   MadeUp made;

@@ -265,6 +265,22 @@ std::optional<DelayCauseRecord> cause_of(const LaunchedTraining& launched) { ret
 
 }  // namespace
 
+TEST_CASE("the cores of a training are those that its command chose, unless it used more") {
+  LaunchedTraining launched = slow_rank({10, 0, 0}, {20, 9, 0});
+  HostFacts host;
+  host.cpus_allowed = {0, 1, 2, 3, 4, 5, 6, 7};
+  host.cores_usable = 8;
+  const auto cores = [&] { return attached_profile(launched, {}, host).host.cores; };
+  CHECK(cores() == 4);
+  launched.training.cpus = {{0, {2}}, {1, {2, 3}}};
+  CHECK(cores() == 2);
+  PhaseMeasurement& full = launched.training.phases.at(AttachPhase::full);
+  full.after->cpu_seconds = full.before->cpu_seconds + 2.6 * to_seconds(full.after->at - full.before->at);
+  CHECK(cores() == 3);
+  launched.training.cpus[1].clear();  // not known
+  CHECK(cores() == 8);
+}
+
 TEST_CASE("why a rank delays the others: fewer cores first") {
   const ProfileResult result = profile_of(slow_rank({10, 0, 0}, {20, 9, 1'000'000'000}));
   REQUIRE(result.waits->delay_cause);

@@ -93,6 +93,9 @@ TEST_CASE("a validation passes, fails, or cannot decide") {
   CHECK(outcome({measured_answer(0.01, 0.02, true), measured_answer(0.3, 0.02, false)}) == "failed");
   CHECK(outcome({measured_answer(0.01, 0.02, true), measured_answer(0.3, 0.02, true)}) == "undecided");
   CHECK(outcome({measured_answer(0.01, 0.2, true)}) == "undecided");
+  // The median is missed, and the intervals do not hold that.
+  CHECK(outcome({measured_answer(0.05, 0.02, false), measured_answer(0.05, 0.02, false)}) == "failed");
+  CHECK(outcome({measured_answer(0.05, 0.02, true), measured_answer(0.05, 0.02, true)}) == "undecided");
 }
 
 TEST_CASE("a validation in which no change could be run decides nothing") {

@@ -206,16 +206,26 @@ class _Source:
         return not iterator._data_queue.empty() or len(iterator._task_info.get(iterator._rcvd_idx, ())) == 2
 
     def _take_timed(self, times):
-        """Takes a batch, and notes how long that took if it lay ready: what the queue holds may also be word that a worker's stream has ended. False where
-        there are no more."""
+        """Takes a batch, and notes how long that took if it lay ready: what the queue holds may also be word that a worker's stream has ended, or a batch
+        that comes later, behind which this one is not yet there. False where there are no more."""
         ready, streams = self._lies_ready(), self._streams()
-        begin = now()
-        batch = self.next()
+        iterator, got = self._iterator, []
+
+        def get(get=iterator._get_data):
+            got.append(bool(got) and iterator._data_queue.empty())
+            return get()
+
+        iterator._get_data = get
+        try:
+            begin = now()
+            batch = self.next()
+        finally:
+            del iterator._get_data
         if batch is _end:
             return False
         self.record.kind.map_pages([item for _, item in leaves_of(batch)])
         self._taken = batch  # As a loop does: the one before it, and its memory, are given up.
-        if ready and streams == self._streams():
+        if ready and streams == self._streams() and not any(got):
             times.append(now() - begin)
         return True
 

@@ -228,6 +228,12 @@ bool FullAccesses::holds(const FileAccess& access) const {
   return is_within(m_spans, access.end) && is_data(path) && m_folders.contains(path.substr(0, path.rfind('/')));
 }
 
+std::vector<Nanoseconds> FullAccesses::later_rounds() const {
+  std::vector<Nanoseconds> begins;
+  for (std::size_t at = 1; at < m_spans.size(); ++at) begins.push_back(m_spans[at].begin);
+  return begins;
+}
+
 double FullAccesses::seconds() const {
   double seconds = 0;
   for (const TimeSpan& span : m_spans) seconds += to_seconds(span.end - span.begin);

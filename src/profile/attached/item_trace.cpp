@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -40,9 +41,11 @@ class Items {
       m_in_blocks[file] = size > whole_file_bytes && static_cast<double>(most) < nearly_whole * static_cast<double>(size);
     }
     for (const FileAccess* const access : m_requests) add(*access);
+    m_later_rounds = counted.later_rounds();
   }
 
   [[nodiscard]] const std::vector<CacheAccess>& accesses() const { return m_accesses; }
+  [[nodiscard]] const std::vector<Nanoseconds>& later_rounds() const { return m_later_rounds; }
   [[nodiscard]] Nanoseconds time_of(std::size_t access) const { return m_times[access]; }
   [[nodiscard]] std::uint64_t count() const { return m_numbers.size(); }
   [[nodiscard]] Bytes bytes() const { return m_bytes; }
@@ -78,6 +81,7 @@ class Items {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> m_last_of_opening;
   std::vector<CacheAccess> m_accesses;
   std::vector<Nanoseconds> m_times;  ///< of each
+  std::vector<Nanoseconds> m_later_rounds;
   Bytes m_bytes = 0;
 };
 
@@ -102,9 +106,34 @@ std::vector<std::uint64_t> epochs_of(const Items& items, const std::vector<Nanos
   return epochs;
 }
 
-/// Whether the first epoch is a part of one, and two whole ones follow: the run full begins with batches that its loader read ahead, and other phases
-/// took the samples between its parts.
-bool begins_with_a_part(const Items& items, const std::vector<std::uint64_t>& epochs) {
+/// The ends of epochs, with those that came between two rounds of the run full, where no step was seen: items are read again then that an earlier
+/// round had read in the same epoch.
+std::vector<Nanoseconds> ends_with_rounds(const Items& items, std::vector<Nanoseconds> ends) {
+  constexpr double surely_again = 0.1;  // of what the round reads: fewer may share a block
+  if (ends.empty()) return ends;        // The loader never ends, or no epoch did.
+  for (const Nanoseconds begin : items.later_rounds()) {
+    const auto next = std::ranges::lower_bound(ends, begin);
+    const Nanoseconds from = next == ends.begin() ? 0 : *(next - 1);
+    const Nanoseconds to = next == ends.end() ? std::numeric_limits<Nanoseconds>::max() : *next;
+    std::vector<bool> read(items.count());
+    std::uint64_t count = 0;
+    std::uint64_t again = 0;
+    for (std::size_t at = 0; at < items.accesses().size(); ++at) {
+      const Nanoseconds time = items.time_of(at);
+      const std::uint64_t item = items.accesses()[at].key;
+      if (time > from && time < begin) read[item] = true;
+      if (time < begin || time > to) continue;
+      ++count;
+      again += read[item] ? 1 : 0;
+    }
+    if (static_cast<double>(again) > surely_again * static_cast<double>(count)) ends.insert(next, begin);
+  }
+  return ends;
+}
+
+/// How many epochs at the beginning are parts of one, where two whole ones follow: the run full begins with batches that its loader read ahead, and
+/// other phases took the samples between its parts.
+std::uint64_t parts_at_begin(const Items& items, const std::vector<std::uint64_t>& epochs) {
   constexpr double whole = 0.98;  // of the items that the fullest epoch reads
   constexpr std::ptrdiff_t fewest = 2;
   std::vector<std::uint64_t> seen_in(items.count(), UINT64_MAX);
@@ -114,13 +143,14 @@ bool begins_with_a_part(const Items& items, const std::vector<std::uint64_t>& ep
   const auto is_whole = [most = static_cast<double>(std::ranges::max(read))](std::uint64_t each) {
     return static_cast<double>(each) >= whole * most;
   };
-  return !is_whole(read.front()) && std::ranges::count_if(read, is_whole) >= fewest;
+  if (std::ranges::count_if(read, is_whole) < fewest) return 0;
+  return static_cast<std::uint64_t>(std::ranges::find_if(read, is_whole) - read.begin());
 }
 
 void write_epochs(const Items& items, const std::vector<Nanoseconds>& ends, AccessTraceWriter& writer) {
   constexpr CacheDecision nothing_kept = CacheDecision::bypass;
   const std::vector<std::uint64_t> epochs = epochs_of(items, ends);
-  const std::uint64_t first = begins_with_a_part(items, epochs) ? 1 : 0;
+  const std::uint64_t first = parts_at_begin(items, epochs);
   for (std::size_t at = 0; at < epochs.size(); ++at)
     if (epochs[at] >= first) writer.record({&items.accesses()[at], 1}, {&nothing_kept, 1}, epochs[at] - first);
 }
@@ -146,7 +176,7 @@ void write_item_trace(const LaunchedTraining& launched, const std::filesystem::p
   if (items.accesses().empty()) return not_written("the run full read no file by calls that the tracer saw");
   try {
     AccessTraceWriter writer(path, {items.count(), items.bytes(), "", 1, {ReplayPolicy::none, 0, 0}, {}});
-    write_epochs(items, ends_of_epochs(launched.training), writer);
+    write_epochs(items, ends_with_rounds(items, ends_of_epochs(launched.training)), writer);
     writer.finish();
   } catch (const Error& error) {
     not_written(error.what());

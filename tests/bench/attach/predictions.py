@@ -28,7 +28,9 @@ import subprocess
 import sys
 import tempfile
 
-SCRIPT = r'''
+from batch_waits import WAITS
+
+SCRIPT = WAITS + r'''
 import os, sys, time, torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 kind, mode, workers, step, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), float(sys.argv[5])
@@ -59,15 +61,16 @@ weight = torch.nn.Parameter(torch.zeros(256))
 optimizer = torch.optim.SGD([weight], lr=0.001)
 begin, steps, waited, started = None, 0, 0.0, time.perf_counter()
 batches = iter(loader)
+waits = Waits(batches if mode == "clock" else None)
 while True:
     asked = time.perf_counter()
     if begin is None and steps >= 10 and asked - started > 2: begin, steps, waited = asked, 0, 0.0
     if begin is not None and mode == "clock" and asked - begin > seconds:
         print((steps * batch) / (asked - begin), waited / (asked - begin))
         os._exit(0 if sys.stdout.flush() is None else 1)
-    ready = workers and (not batches._data_queue.empty() or len(batches._task_info.get(batches._rcvd_idx, ())) == 2)
+    waits.ask()
     x, y = next(batches)
-    if not ready: waited += time.perf_counter() - asked
+    if waits.found_none: waited += time.perf_counter() - asked
     optimizer.zero_grad()
     (weight * x).sum().backward()
     time.sleep(step)

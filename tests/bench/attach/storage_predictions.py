@@ -34,9 +34,10 @@ import subprocess
 import sys
 import tempfile
 
+from batch_waits import WAITS
 from limits import Groups, cool
 
-SCRIPT = r'''
+SCRIPT = WAITS + r'''
 import os, sys, time, pathlib, random
 import numpy as np, torch
 from torch.utils.data import DataLoader, Dataset
@@ -124,6 +125,7 @@ if mode == "list":  # a step with batches at hand, which is what an accelerator 
 begin, waited, steps, given, epoch = None, 0.0, 0, 0, count // batch
 while True:
     batches = iter(loader)
+    waits = Waits(batches if mode == "clock" else None)
     while True:
         asked = time.perf_counter()
         if mode == "clock":
@@ -132,15 +134,14 @@ while True:
                 print(steps * batch / (asked - begin), waited / (asked - begin), (read_bytes() - read_before) / (steps * batch))
                 sys.stdout.flush()
                 os._exit(0)
-        queue = getattr(batches, "_data_queue", None)
-        ready = queue is not None and (not queue.empty() or len(batches._task_info.get(batches._rcvd_idx, ())) == 2)
+        waits.ask()
         try: x = next(batches)
         except StopIteration: break
         x = x["x"] if isinstance(x, dict) else x[0]
         given += 1
         if begin is not None:
             steps += 1
-            if not ready: waited += time.perf_counter() - asked
+            if waits.found_none: waited += time.perf_counter() - asked
         optimizer.zero_grad()
         (weight * x.mean()).backward()
         time.sleep(step)
