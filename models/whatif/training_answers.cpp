@@ -145,9 +145,10 @@ WhatIfFound find_workers(const TrainingModel& model) {
   const TrainingRates rates = rates_of(model, {.workers = workers});
   if (rates.bottleneck == "cpu") {
     using Limit = TrainingRates::Limit;
-    const char* const limit = rates.prep_limit == Limit::process ? "the training processes, which take the batches over, are the limit"
-                              : rates.prep_limit == Limit::cores ? "the cores are the limit"
-                                                                 : "more of them were not looked at";
+    const TrainingRates most = rates_of(model, {.workers = most_workers});
+    const char* const limit = most.prep_limit == Limit::process ? "the training processes, which take the batches over, are the limit"
+                              : most.prep_limit == Limit::cores || most.detail == "cores" ? "the cores are the limit"
+                                                                                          : "more of them were not looked at";
     found.then = fmt::format("no number of workers keeps prep from being the bottleneck: {} of them reach {} samples/s [P], and {}", workers,
                              format_rate(rates.prep, rates.ci95_prep), limit);
     return found;

@@ -140,7 +140,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   TrainingModel model;
   model.ranks = std::max(profile.settings.accelerators, 1);
   model.workers = profile.loader->workers;
-  model.cores = std::max(profile.host.cores, 1.0);
+  model.cores = std::max(profile.launch ? profile.launch->cores.value_or(profile.host.cores) : profile.host.cores, 1.0);
   const WorkerPoint* own = nullptr;
   const WorkerPoint* first_with_workers = nullptr;
   for (const WorkerPoint& point : profile.prep_by_workers) {
@@ -189,7 +189,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   if (const RunRecord* const synthetic = profile.run("synthetic"); synthetic != nullptr && synthetic->cores_used)
     model.training_cpu = *synthetic->cores_used / model.ingestion;
   model.shares_cores = profile.host.accelerator_shares_cores;
-  model.crowded = others_leave_no_core(*full, model.cores);
+  model.crowded = others_leave_no_core(*full, profile.host.cores);
   model.disturbed = profile.finds(beside_others_code);
   model.main_threads = profile.hot_main_threads.value_or(1);
   model.waits_for_storage = (profile.bottleneck && profile.bottleneck->detail == "storage") ||

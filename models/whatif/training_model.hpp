@@ -117,8 +117,8 @@ struct TrainingRates {
 
 /// The rule, of R ranks with n workers each on N cores, where a sample takes a worker t seconds, of which it computes c, and the training process p
 /// to take it over:
-///   P = min(R n / t, N / (c + p), R / p), corrected at the measured points to what was measured there (between them straight over log n, among the
-///       points of the same limit);
+///   P = min(R n / t, N / (c + p), R / p), each corrected at the measured points that tell of it to what was measured there (straight over n between
+///       them, and for the cores over the workers that share one);
 ///   steps = B / (outside + (B / G - outside) / speed + delivery) for B samples a step;
 /// where delivery grows from that of resting workers to that of busy ones as the workers use up the cores that the training process leaves them: the
 /// worker that hands a tensor over waits for one, and so does the training process;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "training_cores.hpp"
@@ -16,8 +17,6 @@ using Limit = TrainingRates::Limit;
 
 constexpr std::array limits{Limit::workers, Limit::cores, Limit::process};
 constexpr double rounding = 1e-9;
-/// Limits that are so close hold alike.
-constexpr double hardly_above = 1.05;
 
 /// What preparing in the training process may differ by from preparing in a worker.
 constexpr double in_process_error = 0.1;
@@ -84,44 +83,64 @@ struct Knot {
   Correction of_law;
 };
 
-/// Straight between two knots: over the workers where their number is the limit, else over its logarithm, so that the rate is never beyond both.
-/// Beyond the last knot, and before the first, the correction stays. Between two of them, and beyond the last, what is not known is how much it
-/// changes.
-Correction between(const std::vector<Knot>& knots, double workers, Limit limit, double law) {
+/// Straight between two knots, so that the rate is never beyond both, and no less with more cores. Before the first, the correction stays. Beyond the
+/// last, the rate goes on as it rose before, and as the law at most. What is not known is how much the correction changes.
+Correction between(const std::vector<Knot>& knots, double workers, double law) {
   const auto after = std::ranges::find_if(knots, [&](const Knot& knot) { return knot.workers >= workers; });
+  if (after == knots.begin() || (after != knots.end() && after->workers == workers)) return after->of_law;
   if (after == knots.end()) {
-    const Correction& last = knots.back().of_law;
-    return {last.factor, std::hypot(last.error, std::abs(last.factor - knots.front().of_law.factor) / 2)};
+    const Knot& last = knots.back();
+    const double unsure = std::hypot(last.of_law.error, std::abs(last.of_law.factor - knots.front().of_law.factor) / 2);
+    if (knots.size() < 2) return {last.of_law.factor, unsure};
+    const Knot& before = *(knots.end() - 2);
+    const double rise = std::max(last.rate - before.rate, 0.0) / (last.workers - before.workers);
+    return {std::min(last.of_law.factor, (last.rate + rise * (workers - last.workers)) / law), unsure};
   }
-  if (after == knots.begin() || after->workers == workers) return after->of_law;
   const auto before = after - 1;
-  const double part = limit == Limit::workers ? (workers - before->workers) / (after->workers - before->workers)
-                                              : std::log(workers / before->workers) / std::log(after->workers / before->workers);
+  const double part = (workers - before->workers) / (after->workers - before->workers);
   return {std::lerp(before->rate, after->rate, part) / law,
           std::hypot(std::max(before->of_law.error, after->of_law.error), std::abs(after->of_law.factor - before->of_law.factor) / 2)};
 }
 
-/// What is known of a limit at each point. Where it is the lowest, or hardly above that, the point says how far off the law is. Elsewhere it is what
-/// those say, and no less than what was measured in spite of it.
+/// The lowest of the other limits.
+double next_limit(const TrainingModel& model, Limit limit, int workers) {
+  double lowest = no_limit;
+  for (const Limit other : limits)
+    if (other != limit) lowest = std::min(lowest, law_of(model, other, workers, model.cores));
+  return lowest;
+}
+
+/// What a point says of a limit, if it says anything: all where that is the lowest, and less and less the further it is above that. Which of two
+/// limits that are close is the one that the law has wrong is not known.
+std::optional<Knot> knot_of(const TrainingModel& model, const Known& point, Limit limit) {
+  constexpr double alike = 1.05;
+  constexpr double apart = 1.1;
+  const double law = law_of(model, limit, point.workers, model.cores);
+  const double above = law / point.law.rate;
+  if (above >= apart) return std::nullopt;
+  const double weight = std::min((apart - above) / (apart - alike), 1.0);
+  const double factor = std::lerp(1.0, point.of_law.factor, weight);
+  const bool alone = above <= 1 && next_limit(model, limit, point.workers) >= apart * law;
+  const double error = alone ? point.of_law.error : std::hypot(point.of_law.error, std::abs(point.of_law.factor - 1) / 2);
+  return Knot{static_cast<double>(point.workers), factor * law, {factor, error}};
+}
+
+/// What is known of a limit at each point: what the points say where it is the lowest, or close to that, and no less than what was measured in spite
+/// of it. Where it never is, the law alone, which the nearest point says to be off as far as that of another limit.
 std::vector<Knot> knots_of(const TrainingModel& model, const std::vector<Known>& points, Limit limit, double workers) {
   std::vector<Knot> measured;
-  for (const Known& point : points) {
-    const double law = law_of(model, limit, point.workers, model.cores);
-    if (law <= hardly_above * point.law.rate) measured.push_back({static_cast<double>(point.workers), point.of_law.factor * law, point.of_law});
-  }
+  for (const Known& point : points)
+    if (const auto knot = knot_of(model, point, limit)) measured.push_back(*knot);
   if (measured.empty()) {
-    // The nearest point says at least how far the law of another limit was off.
     const Known& nearest = *std::ranges::min_element(points, {}, [workers](const Known& point) { return std::abs(point.workers - workers); });
-    const double factor = nearest.of_law.factor;
-    const auto at = static_cast<double>(nearest.workers);
-    measured.push_back(
-        {at, factor * law_of(model, limit, nearest.workers, model.cores), {factor, std::hypot(nearest.of_law.error, std::abs(factor - 1) / 2)}});
+    const double error = std::hypot(nearest.of_law.error, std::abs(nearest.of_law.factor - 1) / 2);
+    measured.push_back({static_cast<double>(nearest.workers), law_of(model, limit, nearest.workers, model.cores), {1, error}});
   }
   std::vector<Knot> knots;
   for (const Known& point : points) {
     const auto at = static_cast<double>(point.workers);
     const double law = law_of(model, limit, point.workers, model.cores);
-    Correction known = between(measured, at, limit, law);
+    Correction known = between(measured, at, law);
     if (point.rate() > known.factor * law) known = {point.rate() / law, point.of_law.error};
     knots.push_back({at, known.factor * law, known});
   }
@@ -147,7 +166,7 @@ PrepRate limited_by(const TrainingModel& model, const std::vector<Known>& points
   }
   const double sharing = limit == Limit::cores && workers > 0 ? std::max(workers * model.cores / cores, 1.0) : workers;
   const double law_here = limit == Limit::cores ? law * model.cores / cores : law;
-  const Correction correction = between(knots_of(model, points, limit, sharing), sharing, limit, law_here);
+  const Correction correction = between(knots_of(model, points, limit, sharing), sharing, law_here);
   return {law * correction.factor, correction.error, limit, limit == Limit::cores ? correction.factor : 1};
 }
 
@@ -171,13 +190,14 @@ PrepRate prep_from_memory(const TrainingModel& model, int workers, double cores)
     }
     return rate;
   };
-  const PrepLaw law = prep_law(model, workers, cores);
-  PrepRate lowest = rate_of(law.limit);
+  PrepRate lowest = rate_of(prep_law(model, workers, cores).limit);
   for (const Limit limit : limits)
     if (const PrepRate rate = rate_of(limit); rate.rate < (1 - rounding) * lowest.rate) lowest = rate;
-  // What points with more workers a core say of the law is not true of workers that have one each.
-  const bool by_cores = law_of(model, Limit::cores, workers, cores) <= hardly_above * law.rate;
-  lowest.of_cores = (by_cores ? limited_by(model, points, Limit::cores, workers, cores).of_cores : 1) * beside_steps;
+  lowest.of_cores = limited_by(model, points, Limit::cores, workers, cores).of_cores * beside_steps;
+  // A point itself is right but for its own interval, whichever limit it tells of.
+  const auto point = std::ranges::find(points, workers, &Known::workers);
+  if (cores == model.cores && point != points.end())
+    lowest.error = std::hypot(point->of_law.error, beside_steps != 1 && lowest.limit == Limit::cores ? model.beside_steps_error : 0);
   return lowest;
 }
 

@@ -281,37 +281,78 @@ TEST_CASE("a point where two limits hold alike says of both what was measured") 
 
 TEST_CASE("whatever was measured, more workers and more cores are never slower, and what was measured stays") {
   RandomStream random(5);
-  for (int trial = 0; trial < 2000; ++trial) {
+  for (int trial = 0; trial < 3000; ++trial) {
     CAPTURE(trial);
     const double seconds = random.uniform(0.002, 0.02);
     const double cores = 1 + static_cast<double>(random.below(8));
-    const Made made{.seconds = seconds, .cpu = seconds * random.uniform(0.2, 1), .take = 0.00005, .step = 0.0001, .outside = 0, .cores = cores};
+    const Made made{.seconds = seconds, .cpu = seconds * random.uniform(0.2, 1.5), .take = 0.00005, .step = 0.0001, .outside = 0, .cores = cores};
     TrainingModel model = made.model();
     double before = 0;
+    int workers_before = 1;
     for (TrainingModel::Point& point : model.prep) {
       // No point is slower than the one before it, and none more than in proportion faster.
-      const double most = before > 0 ? 2 * before : point.samples_per_s;
-      point.samples_per_s = std::clamp(point.samples_per_s * random.uniform(0.7, 1.2), std::max(before, 1.0), most);
+      const double most = before > 0 ? before * point.workers / workers_before : point.samples_per_s;
+      point.samples_per_s = std::clamp(point.samples_per_s * random.uniform(0.3, 1.2), std::min(before, most), most);
       before = point.samples_per_s;
+      workers_before = point.workers;
       point.error = 0.02;
     }
+    std::erase_if(model.prep, [&random](const TrainingModel::Point& point) { return point.workers > 1 && random.below(3) == 0; });
     for (const TrainingModel::Point& point : model.prep)
       CHECK(rates_of(model, {.workers = point.workers}).prep == doctest::Approx(point.samples_per_s));
-    double last = 0;
-    for (int workers = 1; workers <= 12; ++workers) {
-      const double rate = rates_of(model, {.workers = workers}).prep;
-      CHECK(rate >= 0.9999 * last);
-      last = rate;
-    }
-    for (const int workers : {1, 3, 8}) {
-      last = 0;
-      for (double some = cores / 2; some <= 2 * cores; some += cores / 8) {
-        const double rate = rates_of(model, {.workers = workers, .cores = some}).prep;
-        CHECK(rate >= 0.9999 * last);
-        last = rate;
+    TrainingModel trains = model;
+    trains.ingestion = random.uniform(0.5, 2) * before;
+    trains.training_cpu = random.uniform(0, 2) * cores / trains.ingestion;
+    trains.competing_loss = 0;
+    for (const TrainingModel& each : {model, trains}) {
+      const auto rate = [&each](int workers, double some) {
+        const TrainingRates rates = rates_of(each, {.workers = workers, .cores = some});
+        CHECK(rates.ci95.low <= rates.samples_per_s);
+        CHECK(rates.ci95.high >= rates.samples_per_s);
+        return std::pair(rates.prep, rates.samples_per_s);
+      };
+      for (const double some : {cores / 2, cores, 2 * cores}) {
+        std::pair<double, double> last;
+        for (int workers = 1; workers <= 20; ++workers) {
+          CAPTURE(some);
+          CAPTURE(workers);
+          const auto now = rate(workers, some);
+          CHECK(now.first >= 0.9999 * last.first);
+          CHECK(now.second >= 0.9999 * last.second);
+          last = now;
+        }
+      }
+      for (const int workers : {1, 3, 8, 16}) {
+        std::pair<double, double> last;
+        for (double some = cores / 2; some <= 4 * cores; some += cores / 8) {
+          CAPTURE(some);
+          CAPTURE(workers);
+          const auto now = rate(workers, some);
+          CHECK(now.first >= 0.9999 * last.first);
+          CHECK(now.second >= 0.9999 * last.second);
+          last = now;
+        }
       }
     }
   }
+}
+
+TEST_CASE("a number of workers that supplies less than it should says nothing certain of the cores, which it did not use up") {
+  // Something else stops eight workers at twice what one supplies, and eight cores could supply 889 samples/s.
+  TrainingModel model = Made{.seconds = 0.01, .cpu = 0.009, .take = 0, .step = 0.0001, .outside = 0, .workers = 8, .cores = 8}.model();
+  model.prep[1].samples_per_s = 150;
+  model.prep[2].samples_per_s = 180;
+  model.prep[3].samples_per_s = 200;
+  CHECK(rates_of(model, {.workers = 2, .cores = 4}).prep == doctest::Approx(150));
+  CHECK(rates_of(model, {.workers = 4, .cores = 4}).prep == doctest::Approx(180));
+  CHECK(rates_of(model, {.workers = 2, .cores = 2}).prep == doctest::Approx(150));
+  CHECK(rates_of(model, {.workers = 16}).prep < 250);  // They go on as they did from four to eight.
+  // What two close limits have in common may be of either.
+  TrainingModel both = Made{.seconds = 0.01, .cpu = 0.0104, .take = 0, .step = 0.0001, .outside = 0, .workers = 2, .cores = 2}.model();
+  both.prep.resize(2);
+  both.prep[1].samples_per_s = 170;
+  CHECK(rates_of(both, {.workers = 2, .cores = 4}).ci95_prep.high > 180);
+  CHECK(rates_of(both, {.workers = 2}).ci95_prep.high < 175);
 }
 
 TEST_CASE("pauses between passes are no matter of the cores that prep had") {

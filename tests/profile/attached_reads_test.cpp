@@ -242,8 +242,9 @@ TEST_CASE("an epoch of which the run full saw a part begins no access trace, if 
 
 TEST_CASE("an epoch that ended between two rounds of the run full, where nothing was measured, is not joined with the next") {
   const testing::TemporaryFolder folder;
-  for (const bool same_epoch : {false, true}) {
+  for (const auto& [same_epoch, shared] : {std::pair{false, false}, std::pair{true, false}, std::pair{true, true}}) {
     CAPTURE(same_epoch);
+    CAPTURE(shared);
     MadeUp made;
     PhaseMeasurement& full = made.launched.training.phases[AttachPhase::full];
     for (int i = 0; i < 100; ++i) made.file("/data/" + std::to_string(i));
@@ -257,6 +258,9 @@ TEST_CASE("an epoch that ended between two rounds of the run full, where nothing
       for (int i = from; i < to; ++i) {
         made.access(static_cast<std::uint32_t>(i), AccessKind::read, 0, file_size, time += 0.01);
         made.launched.accesses->accesses.back().opening = ++opening;
+        if (!shared) continue;
+        made.access(100, AccessKind::read, 0, file_size, time);
+        made.launched.accesses->accesses.back().opening = ++opening;
       }
       window.end = to_nanoseconds(time += 0.01);
       full.by_rank[0].push_back(window);
@@ -266,6 +270,8 @@ TEST_CASE("an epoch that ended between two rounds of the run full, where nothing
       gap.end = to_nanoseconds(time += 0.01);
       if (to == 100) full.gaps[0].push_back(gap);
     };
+    // Each sample's labels are in a file that all share.
+    if (shared) made.file("/data/labels.json");
     read(0, 0, 60);
     time += 5;  // Another phase, in which the epoch may have ended.
     read(1, same_epoch ? 60 : 10, 100);
@@ -274,7 +280,7 @@ TEST_CASE("an epoch that ended between two rounds of the run full, where nothing
     ProfileResult result;
     write_item_trace(made.launched, folder.path() / "trace", result);
     AccessTraceReader reader(folder.path() / "trace");
-    CHECK(reader.accesses() == (same_epoch ? 300 : 200));  // Parts at the beginning are left out.
+    CHECK(reader.accesses() == (shared ? 600 : same_epoch ? 300 : 200));  // Parts at the beginning are left out.
   }
 }
 

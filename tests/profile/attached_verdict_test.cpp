@@ -270,7 +270,11 @@ TEST_CASE("the cores of a training are those that its command chose, unless it u
   HostFacts host;
   host.cpus_allowed = {0, 1, 2, 3, 4, 5, 6, 7};
   host.cores_usable = 8;
-  const auto cores = [&] { return attached_profile(launched, {}, host).host.cores; };
+  const auto cores = [&] {
+    const ProfileResult result = attached_profile(launched, {}, host);
+    CHECK(result.host.cores == 8);  // which other programs may use, too
+    return result.launch->cores.value_or(8);
+  };
   CHECK(cores() == 4);
   launched.training.cpus = {{0, {2}}, {1, {2, 3}}};
   CHECK(cores() == 2);

@@ -96,6 +96,9 @@ TEST_CASE("a validation passes, fails, or cannot decide") {
   // The median is missed, and the intervals do not hold that.
   CHECK(outcome({measured_answer(0.05, 0.02, false), measured_answer(0.05, 0.02, false)}) == "failed");
   CHECK(outcome({measured_answer(0.05, 0.02, true), measured_answer(0.05, 0.02, true)}) == "undecided");
+  // One that is past nothing that is asked of it fails nothing.
+  CHECK(outcome({measured_answer(0.01, 0.02, true), measured_answer(0.01, 0.02, true), measured_answer(0.04, 0.02, false),
+                 measured_answer(0.12, 0.02, true)}) == "undecided");
 }
 
 TEST_CASE("a validation in which no change could be run decides nothing") {

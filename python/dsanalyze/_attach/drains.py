@@ -207,27 +207,20 @@ class _Source:
 
     def _take_timed(self, times):
         """Takes a batch, and notes how long that took if it lay ready: what the queue holds may also be word that a worker's stream has ended, or a batch
-        that comes later, behind which this one is not yet there. False where there are no more."""
-        ready, streams = self._lies_ready(), self._streams()
-        iterator, got = self._iterator, []
-
-        def get(get=iterator._get_data):
-            got.append(bool(got) and iterator._data_queue.empty())
-            return get()
-
-        iterator._get_data = get
-        try:
-            begin = now()
-            batch = self.next()
-        finally:
-            del iterator._get_data
+        that comes later, which is put aside. One that was put aside before takes no time. False where there are no more."""
+        ready, streams, aside = self._lies_ready(), self._streams(), self._put_aside()
+        begin = now()
+        batch = self.next()
         if batch is _end:
             return False
         self.record.kind.map_pages([item for _, item in leaves_of(batch)])
         self._taken = batch  # As a loop does: the one before it, and its memory, are given up.
-        if ready and streams == self._streams() and not any(got):
+        if ready and streams == self._streams() and self._put_aside() == aside:
             times.append(now() - begin)
         return True
+
+    def _put_aside(self):
+        return sum(len(info) == 2 for info in self._iterator._task_info.values())
 
     def _streams(self):
         return self.restarts, sum(self._iterator._workers_status)

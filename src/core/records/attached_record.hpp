@@ -230,6 +230,7 @@ struct LaunchRecord {
   std::string working_directory;
   std::vector<CommandPathRecord> paths;
   double first_step_seconds = 0;  ///< from the start to the first step that was measured
+  std::optional<double> cores{};  ///< that the command or its script chose for its ranks, or more where it used more; nothing: all of the host's
 };
 
 /// The change to a launched training that gains most for least, as the models predict it.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -50,34 +49,34 @@ void take_others(const LaunchedTraining& launched, const HostFacts& host, Profil
   }
 }
 
-namespace {
-
-/// Cores that the command or its script chose for the ranks, by their main threads: infinite where that is not known. What they used in the run full
-/// they had, whatever was chosen for one thread.
-double chosen_cores(const AttachedTraining& training) {
-  std::set<int> cpus;
-  for (const auto& [rank, own] : training.cpus) {
-    if (own.empty()) return std::numeric_limits<double>::infinity();
-    cpus.insert(own.begin(), own.end());
-  }
-  if (cpus.empty()) return std::numeric_limits<double>::infinity();
-  const auto [before, after] = uses_around("full", training);
-  const bool known = before && after && after->at > before->at;
-  const double used = known ? (after->cpu_seconds - before->cpu_seconds) / to_seconds(after->at - before->at) : 0;
-  constexpr double clock_error = 0.1;  // of ticks
-  return std::max(static_cast<double>(cpus.size()), std::ceil(used - clock_error));
-}
-
-}  // namespace
-
 HostRecord host_record(const HostFacts& host, const AttachedTraining& training) {
   HostRecord record = machine_record(host);
-  record.cores = std::min(record.cores, chosen_cores(training));
   record.storage_meter = "what the kernel counts of each process of the training";
   const DeviceMessage& device = training.device;
   record.accelerator = device.cuda ? fmt::format("{} x {}", rank_count(training), device.device) : "the CPU: " + device.device;
   record.accelerator_shares_cores = !device.cuda;
   return record;
+}
+
+std::optional<double> chosen_cores(const AttachedTraining& training, double all) {
+  std::set<int> cpus;
+  for (const auto& [rank, own] : training.cpus) {
+    if (own.empty()) return std::nullopt;
+    cpus.insert(own.begin(), own.end());
+  }
+  if (cpus.empty()) return std::nullopt;
+  // Those are of the main threads. What others of them used they had.
+  double used = 0;
+  const auto take = [&used](const std::optional<TreeUse>& before, const std::optional<TreeUse>& after) {
+    if (before && after && after->at > before->at)
+      used = std::max(used, (after->cpu_seconds - before->cpu_seconds) / to_seconds(after->at - before->at));
+  };
+  for (const auto& [phase, measured] : training.phases) take(measured.before, measured.after);
+  for (const auto* drains : {&training.drains, &training.further_drains})
+    for (const DrainMeasurement& drain : *drains) take(drain.before, drain.after);
+  constexpr double clock_error = 0.25;
+  const double chosen = std::max(static_cast<double>(cpus.size()), std::ceil(used - clock_error));
+  return chosen < all ? std::optional(chosen) : std::nullopt;
 }
 
 }  // namespace dsanalyze

@@ -18,6 +18,8 @@ namespace dsanalyze {
 /// Those that took steps; the process that started them may have spoken, too.
 int rank_count(const AttachedTraining& training);
 HostRecord host_record(const HostFacts& host, const AttachedTraining& training);
+/// LaunchRecord::cores, of ranks that may use `all`. Pure.
+std::optional<double> chosen_cores(const AttachedTraining& training, double all);
 /// Of the CPU time that the training may use, what other programs took in each run; their names are those of the whole profile.
 void take_others(const LaunchedTraining& launched, const HostFacts& host, ProfileResult& result);
 

@@ -157,7 +157,7 @@ std::optional<double> busy_workers(const AttachedTraining& training, const Profi
   const double workers = std::max(training.loader->workers, 1) * static_cast<double>(std::max<std::size_t>(drain->by_rank.size(), 1));
   if (seconds <= 0 || used <= 0) return std::nullopt;
   const double waited = point != result.prep_by_workers.end() ? point->workers_waited_seconds_per_sample.value_or(0) * point->samples_per_s : 0;
-  const double could = std::min(workers, std::max(result.host.cores, 1.0)) - waited;
+  const double could = std::min(workers, std::max(result.launch->cores.value_or(result.host.cores), 1.0)) - waited;
   return used / seconds < could ? used / seconds / could : 1;
 }
 
@@ -308,6 +308,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
       known->kind = CommandPathRecord::Kind::code;  // a script whose name does not say so
   }
   result.host = host_record(host, training);
+  result.launch->cores = chosen_cores(training, result.host.cores);
   result.on_fewer_cores = fewer_cores_record(training, settings.plan.fewer_cores);
   result.settings.batch_size = training.loader->batch_size.value_or(0);
   result.settings.accelerators = rank_count(training);

@@ -47,6 +47,7 @@ class Items {
   [[nodiscard]] const std::vector<CacheAccess>& accesses() const { return m_accesses; }
   [[nodiscard]] const std::vector<Nanoseconds>& later_rounds() const { return m_later_rounds; }
   [[nodiscard]] Nanoseconds time_of(std::size_t access) const { return m_times[access]; }
+  [[nodiscard]] bool is_whole_file(std::uint64_t item) const { return m_whole_files[item]; }
   [[nodiscard]] std::uint64_t count() const { return m_numbers.size(); }
   [[nodiscard]] Bytes bytes() const { return m_bytes; }
 
@@ -66,6 +67,7 @@ class Items {
     const TracedFile& file = m_trace.files[access.file];
     const auto [item, is_new] = m_numbers.try_emplace({file.device, file.inode, block}, m_numbers.size(), bytes);
     if (is_new) m_bytes += bytes;
+    if (is_new) m_whole_files.push_back(!m_in_blocks.at(access.file));
     const std::uint64_t number = item->second.first;
     const auto [last, first] = m_last_of_opening.try_emplace({access.process, access.opening}, number);
     if (!first && last->second == number) return;
@@ -82,6 +84,7 @@ class Items {
   std::vector<CacheAccess> m_accesses;
   std::vector<Nanoseconds> m_times;  ///< of each
   std::vector<Nanoseconds> m_later_rounds;
+  std::vector<bool> m_whole_files;  ///< by item
   Bytes m_bytes = 0;
 };
 
@@ -106,34 +109,43 @@ std::vector<std::uint64_t> epochs_of(const Items& items, const std::vector<Nanos
   return epochs;
 }
 
-/// The ends of epochs, with those that came between two rounds of the run full, where no step was seen: items are read again then that an earlier
-/// round had read in the same epoch.
+/// The ends of epochs, with those that came between two rounds of the run full, where no step was seen: whole files are read again then that an
+/// earlier round had read in the same epoch. Nothing shows where files are read several times in an epoch.
 std::vector<Nanoseconds> ends_with_rounds(const Items& items, std::vector<Nanoseconds> ends) {
-  constexpr double surely_again = 0.1;  // of what the round reads: fewer may share a block
+  constexpr double surely_again = 0.1;  // of the files that the round reads
+  constexpr double hardly_any = 0.05;   // of those that the rounds before it read
   if (ends.empty()) return ends;        // The loader never ends, or no epoch did.
   for (const Nanoseconds begin : items.later_rounds()) {
     const auto next = std::ranges::lower_bound(ends, begin);
     const Nanoseconds from = next == ends.begin() ? 0 : *(next - 1);
     const Nanoseconds to = next == ends.end() ? std::numeric_limits<Nanoseconds>::max() : *next;
-    std::vector<bool> read(items.count());
-    std::uint64_t count = 0;
-    std::uint64_t again = 0;
+    std::vector<std::uint64_t> before(items.count());
+    std::vector<bool> after(items.count());
     for (std::size_t at = 0; at < items.accesses().size(); ++at) {
       const Nanoseconds time = items.time_of(at);
       const std::uint64_t item = items.accesses()[at].key;
-      if (time > from && time < begin) read[item] = true;
-      if (time < begin || time > to) continue;
-      ++count;
-      again += read[item] ? 1 : 0;
+      if (!items.is_whole_file(item)) continue;
+      if (time > from && time < begin) ++before[item];
+      if (time >= begin && time <= to) after[item] = true;
     }
-    if (static_cast<double>(again) > surely_again * static_cast<double>(count)) ends.insert(next, begin);
+    double read_before = 0;
+    double several = 0;
+    double read = 0;
+    double again = 0;
+    for (std::size_t item = 0; item < before.size(); ++item) {
+      read_before += before[item] > 0 ? 1 : 0;
+      several += before[item] > 1 ? 1 : 0;
+      read += after[item] ? 1 : 0;
+      again += after[item] && before[item] > 0 ? 1 : 0;
+    }
+    if (several <= hardly_any * read_before && again > surely_again * read) ends.insert(next, begin);
   }
   return ends;
 }
 
-/// How many epochs at the beginning are parts of one, where two whole ones follow: the run full begins with batches that its loader read ahead, and
-/// other phases took the samples between its parts.
-std::uint64_t parts_at_begin(const Items& items, const std::vector<std::uint64_t>& epochs) {
+/// How many epochs at the beginning are parts of one, `most` at most, where two whole ones follow: the run full begins with batches that its loader
+/// read ahead, and other phases took the samples between its parts.
+std::uint64_t parts_at_begin(const Items& items, const std::vector<std::uint64_t>& epochs, std::uint64_t most) {
   constexpr double whole = 0.98;  // of the items that the fullest epoch reads
   constexpr std::ptrdiff_t fewest = 2;
   std::vector<std::uint64_t> seen_in(items.count(), UINT64_MAX);
@@ -144,13 +156,14 @@ std::uint64_t parts_at_begin(const Items& items, const std::vector<std::uint64_t
     return static_cast<double>(each) >= whole * most;
   };
   if (std::ranges::count_if(read, is_whole) < fewest) return 0;
-  return static_cast<std::uint64_t>(std::ranges::find_if(read, is_whole) - read.begin());
+  return std::min(static_cast<std::uint64_t>(std::ranges::find_if(read, is_whole) - read.begin()), most);
 }
 
-void write_epochs(const Items& items, const std::vector<Nanoseconds>& ends, AccessTraceWriter& writer) {
+void write_epochs(const Items& items, const std::vector<Nanoseconds>& seen_ends, AccessTraceWriter& writer) {
   constexpr CacheDecision nothing_kept = CacheDecision::bypass;
+  const std::vector<Nanoseconds> ends = ends_with_rounds(items, seen_ends);
   const std::vector<std::uint64_t> epochs = epochs_of(items, ends);
-  const std::uint64_t first = parts_at_begin(items, epochs);
+  const std::uint64_t first = parts_at_begin(items, epochs, 1 + ends.size() - seen_ends.size());
   for (std::size_t at = 0; at < epochs.size(); ++at)
     if (epochs[at] >= first) writer.record({&items.accesses()[at], 1}, {&nothing_kept, 1}, epochs[at] - first);
 }
@@ -176,7 +189,7 @@ void write_item_trace(const LaunchedTraining& launched, const std::filesystem::p
   if (items.accesses().empty()) return not_written("the run full read no file by calls that the tracer saw");
   try {
     AccessTraceWriter writer(path, {items.count(), items.bytes(), "", 1, {ReplayPolicy::none, 0, 0}, {}});
-    write_epochs(items, ends_with_rounds(items, ends_of_epochs(launched.training)), writer);
+    write_epochs(items, ends_of_epochs(launched.training), writer);
     writer.finish();
   } catch (const Error& error) {
     not_written(error.what());

@@ -186,7 +186,7 @@ template <>
 struct Fields<LaunchRecord> {
   using R = LaunchRecord;
   static constexpr std::tuple list{field("working_directory", &R::working_directory), field("paths", &R::paths),
-                                   field("first_step_seconds", &R::first_step_seconds)};
+                                   field("first_step_seconds", &R::first_step_seconds), field("cores", &R::cores)};
 };
 
 template <>
