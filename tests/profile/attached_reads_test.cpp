@@ -242,7 +242,12 @@ TEST_CASE("an epoch of which the run full saw a part begins no access trace, if 
 
 TEST_CASE("an epoch that ended between two rounds of the run full, where nothing was measured, is not joined with the next") {
   const testing::TemporaryFolder folder;
-  for (const auto& [same_epoch, shared] : {std::pair{false, false}, std::pair{true, false}, std::pair{true, true}}) {
+  struct Case {
+    bool same_epoch, shared;
+  };
+  for (const Case& each : {Case{false, false}, Case{true, false}, Case{true, true}}) {
+    const bool same_epoch = each.same_epoch;
+    const bool shared = each.shared;
     CAPTURE(same_epoch);
     CAPTURE(shared);
     MadeUp made;
