@@ -168,7 +168,9 @@ WhatIfFound find_cores(const TrainingModel& model) {
     found.then = then_text(model, rates_of(model, {.cores = cores}));
     return found;
   }
-  found.then = fmt::format("with {} workers no number of cores keeps prep from being the bottleneck: ask for --find workers", model.workers);
+  const bool workers_alone = rates_of(model, {.workers = enough_workers(model, most_workers)}).bottleneck != "cpu";
+  found.then = fmt::format("with {} workers no number of cores keeps prep from being the bottleneck: ask for {}", model.workers,
+                           workers_alone ? "--find workers" : "more of both (--all --workers LIST --cores LIST)");
   return found;
 }
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include "attach/command_paths.hpp"
 #include "base/error.hpp"
@@ -155,6 +157,9 @@ std::vector<Finding> check_same_command(const ProfileResult& profile, const std:
         "the profile does not say which files its command was made of (an older dsanalyze made it, so whether it is still the same is not known): "
         "profile the command again");
   const LaunchRecord& launch = *profile.launch;
+  if (std::error_code error; !std::filesystem::is_directory(launch.working_directory, error))
+    throw UsageError(
+        fmt::format("the profile's command is gone: there is no folder {}, in which it was profiled", printable(launch.working_directory)));
   if (launch.working_directory != working_directory.native())
     throw UsageError(fmt::format("the command was profiled in {}, and this is {}: run dsanalyze there", printable(launch.working_directory),
                                  printable(working_directory.native())));

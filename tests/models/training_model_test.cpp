@@ -268,6 +268,7 @@ TEST_CASE("the fewest workers and cores are found with which steps do not wait, 
   const WhatIfResult limited = answer(slow.model(), question);
   CHECK_FALSE(limited.found[0].value);
   CHECK(limited.found[0].then.find("the cores are the limit") != std::string::npos);
+  CHECK(limited.found[1].then.find("--all --workers LIST --cores LIST") != std::string::npos);  // Neither alone is enough.
 }
 
 TEST_CASE("the fix is the fewest workers that give nearly all, and there is none where nothing is surely gained") {

@@ -228,6 +228,8 @@ TEST_CASE("a command that is gone, was changed or belongs to another folder is r
   CHECK(refused(profile).find("is gone") != std::string::npos);
   ProfileResult elsewhere = profile;
   elsewhere.launch->working_directory = "/elsewhere";
+  CHECK(refused(elsewhere).find("the profile's command is gone: there is no folder /elsewhere") != std::string::npos);
+  elsewhere.launch->working_directory = "/";
   CHECK(refused(elsewhere).find("run dsanalyze there") != std::string::npos);
   ProfileResult without_program = profile;
   without_program.launch->paths.clear();
