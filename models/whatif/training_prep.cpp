@@ -15,7 +15,7 @@ namespace {
 
 using Limit = TrainingRates::Limit;
 
-constexpr std::array limits{Limit::workers, Limit::cores, Limit::process};
+constexpr std::array limits{Limit::workers, Limit::cores, Limit::process};  // in the order of their values
 constexpr double rounding = 1e-9;
 
 /// What preparing in the training process may differ by from preparing in a worker.
@@ -182,18 +182,16 @@ PrepLaw prep_law(const TrainingModel& model, int workers, double cores) {
 PrepRate prep_from_memory(const TrainingModel& model, int workers, double cores) {
   const std::vector<Known> points = known_points(model, workers > 0);
   const double beside_steps = workers > 0 ? model.beside_steps * prep_factor(model, cores) : 1;
-  const auto rate_of = [&](Limit limit) {
-    PrepRate rate = limited_by(model, points, limit, workers, cores);
-    if (limit == Limit::cores && beside_steps != 1) {
-      rate.rate *= beside_steps;
-      rate.error = std::hypot(rate.error, model.beside_steps_error, prep_factor_error(model, cores));
-    }
-    return rate;
-  };
-  PrepRate lowest = rate_of(prep_law(model, workers, cores).limit);
-  for (const Limit limit : limits)
-    if (const PrepRate rate = rate_of(limit); rate.rate < (1 - rounding) * lowest.rate) lowest = rate;
-  lowest.of_cores = limited_by(model, points, Limit::cores, workers, cores).of_cores * beside_steps;
+  std::array<PrepRate, limits.size()> rates;
+  std::ranges::transform(limits, rates.begin(), [&](Limit limit) { return limited_by(model, points, limit, workers, cores); });
+  PrepRate& by_cores = rates[static_cast<std::size_t>(Limit::cores)];
+  by_cores.rate *= beside_steps;
+  by_cores.of_cores *= beside_steps;
+  if (beside_steps != 1) by_cores.error = std::hypot(by_cores.error, model.beside_steps_error, prep_factor_error(model, cores));
+  PrepRate lowest = rates[static_cast<std::size_t>(prep_law(model, workers, cores).limit)];
+  for (const PrepRate& rate : rates)
+    if (rate.rate < (1 - rounding) * lowest.rate) lowest = rate;
+  lowest.of_cores = by_cores.of_cores;
   // A point itself is right but for its own interval, whichever limit it tells of.
   const auto point = std::ranges::find(points, workers, &Known::workers);
   if (cores == model.cores && point != points.end())

@@ -51,19 +51,12 @@ TEST_CASE("once drains are repeated, no other number of workers is tried, and me
     ++drains;
     return drains > 3 ? 0.03 / workers : 0.03;  // From then on twice as many workers would be worth it.
   };
-  Conductor* seen = nullptr;
+  GrowingMemory memory;
   Conductor::Plan plan;
   plan.seconds = 120;
   plan.worker_counts = {1, 2};
-  Bytes at = 0;
-  Conductor conductor(
-      plan,
-      [&] {
-        if (seen != nullptr) seen->take_memory(at += 1000);
-        return TreeUse{};
-      },
-      null_events());
-  seen = &conductor;
+  Conductor conductor = memory.conductor(plan);
+  memory.seen = &conductor;
   training.run(conductor);
   const AttachedTraining& measured = conductor.training();
   CHECK(measured.drains.size() == 2);

@@ -373,20 +373,13 @@ TEST_CASE("what a drained stream takes to begin again is no part of P, unless ea
 
 TEST_CASE("the memory that is seen while a phase is measured is that phase's, and what is read ahead of the drains is none's") {
   Training training;
-  Conductor* seen = nullptr;
-  Bytes at = 0;
+  GrowingMemory memory;
   Conductor::Plan plan;
   plan.seconds = 60;
   plan.worker_counts = {1};
-  Conductor conductor(
-      plan,
-      [&] {
-        if (seen != nullptr) seen->take_memory(at += 1000);
-        return TreeUse{};
-      },
-      null_events());
+  Conductor conductor = memory.conductor(plan);
   conductor.take_memory(1 << 30);  // Before the first step.
-  seen = &conductor;
+  memory.seen = &conductor;
   training.run(conductor);
   const AttachedTraining& measured = conductor.training();
   const Bytes full = measured.phases.at(AttachPhase::full).memory_peak.value_or(0);

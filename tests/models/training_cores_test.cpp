@@ -311,15 +311,17 @@ TEST_CASE("whatever was measured, more workers and more cores are never slower, 
         CHECK(rates.ci95.high >= rates.samples_per_s);
         return std::pair(rates.prep, rates.samples_per_s);
       };
+      const auto rises = [](std::pair<double, double>& last, const std::pair<double, double>& now) {
+        CHECK(now.first >= 0.9999 * last.first);
+        CHECK(now.second >= 0.9999 * last.second);
+        last = now;
+      };
       for (const double some : {cores / 2, cores, 2 * cores}) {
         std::pair<double, double> last;
         for (int workers = 1; workers <= 20; ++workers) {
           CAPTURE(some);
           CAPTURE(workers);
-          const auto now = rate(workers, some);
-          CHECK(now.first >= 0.9999 * last.first);
-          CHECK(now.second >= 0.9999 * last.second);
-          last = now;
+          rises(last, rate(workers, some));
         }
       }
       for (const int workers : {1, 3, 8, 16}) {
@@ -327,10 +329,7 @@ TEST_CASE("whatever was measured, more workers and more cores are never slower, 
         for (double some = cores / 2; some <= 4 * cores; some += cores / 8) {
           CAPTURE(some);
           CAPTURE(workers);
-          const auto now = rate(workers, some);
-          CHECK(now.first >= 0.9999 * last.first);
-          CHECK(now.second >= 0.9999 * last.second);
-          last = now;
+          rises(last, rate(workers, some));
         }
       }
     }
