@@ -80,10 +80,10 @@ void require_same_training(const ProfileResult& profile, const ProfileResult& ru
                     "({}:{}), or sets the "
                     "number later",
                     now.workers, wanted, printable(then.file), then.line));
-  const double used = run.launch->cores.value_or(run.host.cores);
-  if (answer.change.cores && used != *answer.change.cores)
+  const double had = run.launch->cores.value_or(run.host.cores);
+  if (answer.change.cores && had != std::min(*answer.change.cores, run.host.cores))  // A container may admit less than whole cores.
     throw Error(
-        fmt::format("the training had {} cores instead of {}: it chooses them itself", format_number(used), format_number(*answer.change.cores)));
+        fmt::format("the training had {} cores instead of {}: it chooses them itself", format_number(had), format_number(*answer.change.cores)));
 }
 
 Run run_once(const TrainingValidationPlan& plan, const ProfileResult& profile, const TrainingRuns& runs, const WhatIfAnswer& answer,
