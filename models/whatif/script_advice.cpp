@@ -61,6 +61,7 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
   own.beside_steps = 1;
   own.beside_steps_error = 0;
   own.fewer_cores.reset();
+  own.prep_on_fewer.clear();
   own.ranks = 1;
   own.workers = prep.threads;
   own.prep = {

@@ -99,8 +99,8 @@ void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measur
   const TrainingRates by_law = predicted(1);
   if (by_law.prep < by_law.ingestion) {
     if (by_law.prep_limit != TrainingRates::Limit::cores) return;
-    // A run of a few windows weighs less than the law, which is right to a tenth.
-    constexpr double law_error = 0.1;
+    // A run of a few windows weighs less than the law, which is right to a tenth, or than drains on as many cores, which see all but the steps.
+    const double law_error = model.prep_on_fewer.empty() ? 0.1 : 0.05;
     const double weight = law_error * law_error / (law_error * law_error + error * error);
     const double pause = model.pause_seconds / model.step_samples;
     const double lasted = 1 / measured.samples_per_s - pause;

@@ -122,6 +122,18 @@ double competing_loss(TrainingModel model) {
   return in_turn > clearly_apart * beside ? unknown : std::clamp((beside - model.found) / (beside - in_turn), 0.0, 1.0);
 }
 
+/// P as it was drained on fewer cores, where that is of one number of them.
+void take_fewer_cores(const ProfileResult& profile, TrainingModel& model) {
+  for (const WorkerPoint& point : profile.prep_by_workers) {
+    if (point.workers < 1 || point.samples_per_s <= 0 || !point.on_fewer_cores || point.on_fewer_cores->samples_per_s <= 0) continue;
+    const FewerCoresRecord& fewer = *point.on_fewer_cores;
+    if (fewer.cores < 1 || fewer.cores >= model.cores || (model.prep_fewer_cores > 0 && fewer.cores != model.prep_fewer_cores)) continue;
+    model.prep_fewer_cores = fewer.cores;
+    model.prep_on_fewer.push_back({point.workers, fewer.samples_per_s, half_width(fewer.ci95_samples_per_s, fewer.samples_per_s)});
+  }
+  std::ranges::sort(model.prep_on_fewer, {}, &TrainingModel::Point::workers);
+}
+
 }  // namespace
 
 TrainingModel training_model(const ProfileResult& profile) {
@@ -156,6 +168,7 @@ TrainingModel training_model(const ProfileResult& profile) {
     }
     if (own == nullptr || point.workers == model.workers) own = &point;
   }
+  take_fewer_cores(profile, model);
   if (model.prep.empty()) model.prep.push_back({model.workers, prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)});
   std::ranges::sort(model.prep, {}, &TrainingModel::Point::workers);
   if (profile.finds("drain-failed")) model.most_workers = std::max(model.prep.back().workers, 1);
@@ -246,6 +259,9 @@ TrainingModel with_less_cpu(const TrainingModel& model, double fraction) {
     const bool alone = point.workers == 0 && first == less.prep.end();  // its rate is where a worker's time comes from
     point.samples_per_s *= alone ? faster : prep_law(less, point.workers, less.cores).rate / prep_law(model, point.workers, model.cores).rate;
   }
+  const double fewer = model.prep_fewer_cores;
+  for (TrainingModel::Point& point : less.prep_on_fewer)
+    point.samples_per_s *= prep_law(less, point.workers, fewer).rate / prep_law(model, point.workers, fewer).rate;
   return less;
 }
 

@@ -24,15 +24,17 @@ struct TrainingModel {
     std::optional<double> busy_take_over{};  ///< take_over while the workers prepare; nothing: not measured
   };
   int ranks = 1;
-  std::optional<int> most_workers{};   ///< that are advised, as a drain with others failed, or each worker delivers all samples
-  int workers = 0;                     ///< num_workers of each rank
-  double cores = 1;                    ///< that all processes may use
-  std::vector<Point> prep;             ///< workers rising, at least one
-  std::optional<double> worker_cpu;    ///< CPU time of the workers; nothing: not measured
-  double worker_waited = 0;            ///< in which they waited for a core meanwhile
-  double process_cpu = 0;              ///< CPU time in which the training process takes a sample over, all threads
-  double thread_cpu = 0;               ///< of it, of the thread that trains
-  double take_over = 0;                ///< in which the thread that trains has a batch that lies ready: its CPU time, and waiting for a pipe
+  std::optional<int> most_workers{};  ///< that are advised, as a drain with others failed, or each worker delivers all samples
+  int workers = 0;                    ///< num_workers of each rank
+  double cores = 1;                   ///< that all processes may use
+  std::vector<Point> prep;            ///< workers rising, at least one
+  std::vector<Point> prep_on_fewer;  ///< on prep_fewer_cores, workers rising; each of a number of workers that is in `prep`, 1 and more; may be empty
+  double prep_fewer_cores = 0;       ///< fewer than `cores`
+  std::optional<double> worker_cpu;  ///< CPU time of the workers; nothing: not measured
+  double worker_waited = 0;          ///< in which they waited for a core meanwhile
+  double process_cpu = 0;            ///< CPU time in which the training process takes a sample over, all threads
+  double thread_cpu = 0;             ///< of it, of the thread that trains
+  double take_over = 0;              ///< in which the thread that trains has a batch that lies ready: its CPU time, and waiting for a pipe
   std::optional<double> training_cpu;  ///< CPU time of training alone; nothing: not measured
   double ingestion = 0;                ///< G
   double ingestion_error = 0;
@@ -123,6 +125,8 @@ struct TrainingRates {
 /// where delivery grows from that of resting workers to that of busy ones as the workers use up the cores that the training process leaves them: the
 /// worker that hands a tensor over waits for one, and so does the training process;
 ///   rate = min(P, steps, N / (c + p + CPU time of training)); without workers 1 / (1/P + 1/steps), as both take turns.
+/// On fewer cores, drains there correct P for the numbers of workers that they had, straight between those, and less and less the more cores there
+/// are.
 /// Where the cores limit the training as found, its own run corrects N / (c + p) (beside_steps, learn_from_found()).
 /// Where a fraction m of the samples comes from storage in the long run, P is that of workers which fetch and then prepare (cycle_rate()); m follows
 /// from the memory that the page cache has and from what an epoch reads (MissModel).

@@ -24,11 +24,11 @@ constexpr double in_process_error = 0.1;
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 
 /// What the law says of one limit.
-double law_of(const TrainingModel& model, Limit limit, int workers, double cores) {
+double law_of(const TrainingModel& model, Limit limit, double workers, double cores) {
   const double ranks = model.ranks;
   switch (limit) {
     case Limit::workers:
-      return ranks * std::max(workers, 1) / worker_seconds(model);
+      return ranks * std::max(workers, 1.0) / worker_seconds(model);
     case Limit::cores: {
       // Without workers one thread does all: the CPU time is in the time that a sample takes.
       const double cpu = model.worker_cpu ? *model.worker_cpu + (workers > 0 ? model.process_cpu : 0) : 0;
@@ -156,7 +156,7 @@ std::vector<Knot> knots_of(const TrainingModel& model, const std::vector<Known>&
 }
 
 /// Of workers on so many cores, what one limit lets them supply. Where the cores are it, what counts is how many workers share one.
-PrepRate limited_by(const TrainingModel& model, const std::vector<Known>& points, Limit limit, int workers, double cores) {
+PrepRate limited_by(const TrainingModel& model, const std::vector<Known>& points, Limit limit, double workers, double cores) {
   const double law = law_of(model, limit, workers, cores);
   if (law == no_limit) return {law, 0, limit};
   if (points.empty()) {
@@ -170,9 +170,55 @@ PrepRate limited_by(const TrainingModel& model, const std::vector<Known>& points
   return {law * correction.factor, correction.error, limit, limit == Limit::cores ? correction.factor : 1};
 }
 
+using RatesByLimit = std::array<PrepRate, limits.size()>;
+
+RatesByLimit rates_by_limit(const TrainingModel& model, const std::vector<Known>& points, double workers, double cores) {
+  RatesByLimit rates;
+  std::ranges::transform(limits, rates.begin(), [&](Limit limit) { return limited_by(model, points, limit, workers, cores); });
+  return rates;
+}
+
+/// P as far as what was measured on all cores says it.
+double by_all_cores(const TrainingModel& model, const std::vector<Known>& points, double workers, double cores) {
+  return std::ranges::min(rates_by_limit(model, points, workers, cores), {}, &PrepRate::rate).rate;
+}
+
+/// What drains on fewer cores say of what is expected by all others.
+struct OnFewerCores {
+  Correction correction;
+  double unsure = 1;  ///< how far the error of what is expected still counts, 0 to 1
+};
+
+/// With the workers that they had. Where there are still fewer cores, these are a part of those for the part of the workers that shares one. With
+/// more cores, what these let the workers supply goes to what all of them do.
+OnFewerCores on_fewer_cores(const TrainingModel& model, const std::vector<Known>& points, int workers, double cores) {
+  if (model.prep_on_fewer.empty() || workers < 1 || cores >= model.cores) return {};
+  const double fewer = model.prep_fewer_cores;
+  const auto expected = [&](double some, double on_cores) { return by_all_cores(model, points, some, on_cores); };
+  std::vector<Knot> knots;
+  for (const TrainingModel::Point& point : model.prep_on_fewer) {
+    const double rate = std::min(point.samples_per_s, expected(point.workers, model.cores));
+    knots.push_back({static_cast<double>(point.workers), rate, {rate / expected(point.workers, fewer), point.error}});
+  }
+  const double here = expected(workers, cores);
+  const double on_all = expected(workers, model.cores);
+  const double shared = workers * std::max(fewer / cores, 1.0);
+  const double expected_on_fewer = expected(shared, fewer);
+  const Correction known = between(knots, shared, expected_on_fewer);
+  const double on_fewer = known.factor * expected_on_fewer;
+  if (cores > fewer) {
+    const double part = (cores - fewer) / (model.cores - fewer);
+    const double by_cores = limited_by(model, points, Limit::cores, workers, model.cores).rate;
+    return {{std::min(std::lerp(on_fewer, by_cores, part), on_all) / here, (1 - part) * known.error}, part};
+  }
+  // The training process is one, however few workers share a core.
+  const double scaled = prep_law(model, shared, fewer).limit == Limit::process ? known.factor * here : on_fewer * cores / fewer;
+  return {{std::min(scaled, on_all) / here, known.error}, 1 - cores / fewer};
+}
+
 }  // namespace
 
-PrepLaw prep_law(const TrainingModel& model, int workers, double cores) {
+PrepLaw prep_law(const TrainingModel& model, double workers, double cores) {
   PrepLaw lowest{no_limit};
   for (const Limit limit : limits)
     if (const double rate = law_of(model, limit, workers, cores); rate < lowest.rate) lowest = {rate, limit};
@@ -182,8 +228,12 @@ PrepLaw prep_law(const TrainingModel& model, int workers, double cores) {
 PrepRate prep_from_memory(const TrainingModel& model, int workers, double cores) {
   const std::vector<Known> points = known_points(model, workers > 0);
   const double beside_steps = workers > 0 ? model.beside_steps * prep_factor(model, cores) : 1;
-  std::array<PrepRate, limits.size()> rates;
-  std::ranges::transform(limits, rates.begin(), [&](Limit limit) { return limited_by(model, points, limit, workers, cores); });
+  RatesByLimit rates = rates_by_limit(model, points, workers, cores);
+  const OnFewerCores fewer = on_fewer_cores(model, points, workers, cores);
+  for (PrepRate& rate : rates) {
+    rate.rate *= fewer.correction.factor;
+    rate.error = std::hypot(fewer.correction.error, fewer.unsure * rate.error);
+  }
   PrepRate& by_cores = rates[static_cast<std::size_t>(Limit::cores)];
   by_cores.rate *= beside_steps;
   by_cores.of_cores *= beside_steps;
@@ -192,6 +242,12 @@ PrepRate prep_from_memory(const TrainingModel& model, int workers, double cores)
   for (const PrepRate& rate : rates)
     if (rate.rate < (1 - rounding) * lowest.rate) lowest = rate;
   lowest.of_cores = by_cores.of_cores;
+  // What the job's own workers lost on fewer cores, where these limited them, workers and training lose together. Both have no less than workers
+  // alone.
+  const double from_fewer = std::max(cores, model.prep_fewer_cores);
+  if (fewer.unsure < 1 && prep_law(model, model.workers, from_fewer).limit == Limit::cores)
+    lowest.of_cores *= std::min(on_fewer_cores(model, points, model.workers, from_fewer).correction.factor, 1.0);
+  lowest.of_cores = std::max(lowest.of_cores, lowest.rate / law_of(model, Limit::cores, workers, cores));
   // A point itself is right but for its own interval, whichever limit it tells of.
   const auto point = std::ranges::find(points, workers, &Known::workers);
   if (cores == model.cores && point != points.end())

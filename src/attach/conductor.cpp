@@ -30,7 +30,7 @@ void Conductor::take_memory(Bytes memory) {
   const auto take = [memory](std::optional<Bytes>& peak) { peak = std::max(peak.value_or(0), memory); };
   if (m_stage == Stage::drains) {
     if (!m_training.drains.empty()) take(drain().memory_peak);
-  } else if (m_stage != Stage::warm && m_stage != Stage::fewer_cores && m_stage != Stage::done) {
+  } else if (m_stage == Stage::full || m_stage == Stage::synthetic || m_stage == Stage::cached) {
     if (const auto measured = m_training.phases.find(phase()); measured != m_training.phases.end()) take(measured->second.memory_peak);
   }
 }
@@ -202,9 +202,9 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
     m_events.progress({.activity = "profiling the training"});
     return answer_all(RunSteps{AttachPhase::full, 1});  // How long a step takes is not known yet.
   }
-  if (m_stage == Stage::warm || m_stage == Stage::drains) {
+  if (is_draining()) {
     take_drains();
-    return answer_all(next_drain(now));
+    return answer_all(m_stage == Stage::fewer_drains ? next_fewer_drain(now) : next_drain(now));
   }
   const auto why = first.at->why;
   if (why == CheckpointMessage::Why::switched) m_stage_begin = now;  // What was discarded, and workers that started, cost the phase no time.
@@ -291,7 +291,7 @@ Answer Conductor::next_stage(Nanoseconds now) {
     case Stage::synthetic:
       return start_stage(m_training.drains.empty() ? Stage::warm : Stage::cached, now);
     case Stage::cached:
-      return another_round(now) ? start_round(now) : start_stage(Stage::fewer_cores, now);
+      return another_round(now) ? start_round(now) : start_stage(Stage::fewer_drains, now);
     case Stage::fewer_cores:
       return end_fewer_cores(now);
     default:
@@ -300,11 +300,12 @@ Answer Conductor::next_stage(Nanoseconds now) {
 }
 
 Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
-  if (stage == Stage::cached && ((short_passes() && m_training.loader->style != LoaderRecord::Style::map) || m_training.stream_goes_on())) {
+  if (stage == Stage::cached && !can_be_cached()) {
     m_training.cached_not_separable = true;
-    stage = m_training.stream_goes_on() ? Stage::done : Stage::fewer_cores;
+    stage = m_training.stream_goes_on() ? Stage::done : Stage::fewer_drains;
   }
-  if (stage == Stage::fewer_cores && !start_fewer_cores(now)) stage = Stage::done;
+  if (stage == Stage::fewer_drains && !take_cores(now)) stage = Stage::done;
+  if (stage == Stage::fewer_cores) start_fewer_cores(now);
   if (!fits(stage, now)) {
     m_training.out_of_time = true;
     stage = Stage::done;
@@ -330,6 +331,8 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
     case Stage::warm:
     case Stage::drains:
       return next_drain(now);
+    case Stage::fewer_drains:
+      return next_fewer_drain(now);
     case Stage::full:
     case Stage::fewer_cores:
       return SwitchPhase{AttachPhase::full, 0, 0};
@@ -345,7 +348,7 @@ Answer Conductor::start_round(Nanoseconds now) {
   m_cut_short = false;
   m_kept_before += m_training.phases[AttachPhase::synthetic].kept_batches;
   const double of_phases = stage_seconds(Stage::full) + stage_seconds(Stage::synthetic) + stage_seconds(Stage::cached);
-  const double reserved = plans_fewer_cores() ? stage_seconds(Stage::fewer_cores) : 0;
+  const double reserved = plans_fewer_cores() ? fewer_seconds() : 0;
   m_share_seconds = std::min(m_share_seconds, m_share_seconds * (m_plan.seconds - reserved - to_seconds(now - *m_begin)) / of_phases);
   ++m_round;
   return start_stage(Stage::full, now);

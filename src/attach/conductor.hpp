@@ -24,7 +24,8 @@ class StandsStill : public Error {
 };
 
 /// Leads the ranks of a launched training through the phases full, synthetic, prep and cached, at steps that all of them reach; then, where that was
-/// planned, through the phase full on fewer cores. It decides and keeps what was measured; it neither sends nor waits. Threads: one at a time.
+/// planned, through drains and the phase full on fewer cores. It decides and keeps what was measured; it neither sends nor waits. Threads: one at a
+/// time.
 ///
 /// Each rank that comes to a checkpoint waits there. Once all ranks with a training loader stand at one, all get the same answer, so that no rank is
 /// ever in another phase than the others, however many steps lie between two checkpoints.
@@ -38,7 +39,7 @@ class Conductor {
     double hang_seconds = 60;          ///< the longest that one rank may keep the others waiting
     double follower_seconds = 10;      ///< a rank without a loader by then has none, and one without a process is elsewhere
     std::vector<int> worker_counts{};  ///< for which P is measured besides the job's own
-    int fewer_cores = 0;               ///< on which the training as found is measured once more in the end; 0: it is not
+    int fewer_cores = 0;               ///< on which P and the training as found are measured once more in the end; 0: they are not
     /// Restricts all threads of the training to these CPUs from now on. How many threads had others too; nothing where that is refused. Empty: cores
     /// are not restricted.
     std::function<std::optional<std::size_t>(const std::vector<int>& cpus)> restrict_to{};
@@ -83,7 +84,7 @@ class Conductor {
   [[nodiscard]] std::map<int, int> training_processes() const;
 
  private:
-  enum class Stage { full, synthetic, warm, drains, cached, fewer_cores, done };
+  enum class Stage { full, synthetic, warm, drains, cached, fewer_drains, fewer_cores, done };
   static constexpr std::uint64_t warm_up_steps = 10;
   static constexpr std::uint64_t least_steps = 3;                       ///< of a phase, and of a window of the warm-up, however long they take
   static constexpr std::uint64_t short_pass_steps = 6 * warm_up_steps;  ///< fewer than these have no room for warming up and measuring
@@ -141,9 +142,10 @@ class Conductor {
   void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
   void take_spent(Member& member);
   [[nodiscard]] std::optional<int> more_workers() const;
-  [[nodiscard]] std::optional<int> unsure_workers() const;
   [[nodiscard]] bool another_drain_fits(Nanoseconds now) const;
+  [[nodiscard]] bool can_be_cached() const;
   DrainMeasurement& drain();
+  DrainLoader start_drain(std::vector<DrainMeasurement>& drains, int workers, double seconds) const;
   void take_drains();
   bool settled();
   static bool agrees_with_last(Member& member, const StepWindow& window);
@@ -166,7 +168,12 @@ class Conductor {
   [[nodiscard]] bool plans_fewer_cores() const;
   [[nodiscard]] bool worth_fewer_cores(Nanoseconds now) const;
   [[nodiscard]] std::vector<int> fewer_cpus() const;
-  bool start_fewer_cores(Nanoseconds now);
+  [[nodiscard]] bool is_draining() const { return m_stage == Stage::warm || m_stage == Stage::drains || m_stage == Stage::fewer_drains; }
+  [[nodiscard]] double fewer_seconds() const { return stage_seconds(Stage::fewer_drains) + stage_seconds(Stage::fewer_cores); }
+  bool take_cores(Nanoseconds now);
+  Answer next_fewer_drain(Nanoseconds now);
+  [[nodiscard]] std::vector<int> fewer_drain_workers() const;
+  void start_fewer_cores(Nanoseconds now);
   [[nodiscard]] bool fewer_cores_take_too_long(Nanoseconds now) const;
   [[nodiscard]] bool pauses_briefly() const;
   Answer end_fewer_cores(Nanoseconds now);
@@ -197,7 +204,7 @@ class Conductor {
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
   std::uint64_t m_most_steps = 0;   ///< of one stage, so that all fit into one epoch; 0: no limit
   Nanoseconds m_fewer_since = 0;    ///< the training has had fewer cores
-  double m_fewer_seconds = 0;       ///< that the other phases have left for that
+  double m_fewer_seconds = 0;       ///< that the other phases have left for its steps there
   int m_round = 0;                  ///< of the phases
   bool m_cut_short = false;         ///< by that limit
   double m_share_seconds = 0;       ///< of which each stage has its share
@@ -207,6 +214,7 @@ class Conductor {
   Nanoseconds m_drains_begin = 0;
   std::size_t m_next_drain = 0;
   std::vector<int> m_drain_workers;
+  std::vector<int> m_fewer_workers;  ///< with which the loader is drained on fewer cores
 };
 
 }  // namespace dsanalyze

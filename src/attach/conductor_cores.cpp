@@ -5,7 +5,7 @@
 #include "base/statistics.hpp"
 #include "conductor.hpp"
 
-/// The training as found on fewer cores, once all phases are over.
+/// The training on fewer cores, once all phases are over: its loader alone, and the training as found.
 
 namespace dsanalyze {
 
@@ -41,19 +41,25 @@ bool Conductor::worth_fewer_cores(Nanoseconds now) const {
   return after.cpu_seconds - before.cpu_seconds <= most_used * to_seconds(after.at - before.at);
 }
 
-bool Conductor::start_fewer_cores(Nanoseconds now) {
+bool Conductor::take_cores(Nanoseconds now) {
   if (!worth_fewer_cores(now) || !m_plan.restrict_to(fewer_cpus())) return false;
+  m_fewer_workers = fewer_drain_workers();
+  m_fewer_since = now;
+  return true;
+}
+
+void Conductor::start_fewer_cores(Nanoseconds now) {
   m_training.on_fewer_cores.emplace();
   m_fewer_since = now;
   constexpr double most_shares = 2;
   m_fewer_seconds = std::min(m_plan.seconds - to_seconds(now - *m_begin), most_shares * stage_seconds(Stage::fewer_cores));
-  return true;
 }
 
 /// A stream that reads on to its place, or a validation in the midst of an epoch: the profile is complete, and need not wait for that.
 bool Conductor::fewer_cores_take_too_long(Nanoseconds now) const {
   constexpr double most_shares = 3;
-  return m_stage == Stage::fewer_cores && to_seconds(now - m_fewer_since) > most_shares * stage_seconds(Stage::fewer_cores);
+  const bool tries_fewer = m_stage == Stage::fewer_drains || m_stage == Stage::fewer_cores;
+  return tries_fewer && to_seconds(now - m_fewer_since) > most_shares * stage_seconds(Stage::fewer_cores);
 }
 
 /// Whether the script is known to do little between epochs. A validation there may take long, and would take longer on fewer cores.
@@ -78,7 +84,7 @@ Answer Conductor::end_fewer_cores(Nanoseconds now) {
 }
 
 bool Conductor::give_up_fewer_cores() {
-  if (m_stage != Stage::fewer_cores) return false;
+  if (m_stage != Stage::fewer_drains && m_stage != Stage::fewer_cores) return false;
   m_training.on_fewer_cores.reset();
   m_stage = Stage::done;
   return true;

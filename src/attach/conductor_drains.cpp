@@ -13,6 +13,28 @@ constexpr double most_drain_seconds = 10;
 constexpr double sure_half_width = 0.02;               ///< of a rate: then its drain is not repeated
 constexpr std::uint64_t most_recorded_batches = 4096;  ///< index lists that the hook keeps
 
+bool has_failed(const DrainMeasurement& drain) {
+  return drain.by_rank.empty() || std::ranges::any_of(drain.by_rank, [](const auto& each) { return !each.second.error.empty(); });
+}
+
+/// Of the numbers of workers whose rate is not sure, that which was drained least often; the first of them before others. What a machine gives may
+/// change for seconds, so that one long drain would say less than several.
+template <typename DrainsOf>
+std::optional<int> unsure_workers(const std::vector<int>& numbers, std::size_t least_windows, DrainsOf&& drains_of) {
+  std::optional<int> least;
+  std::size_t least_often = 0;
+  for (const int workers : numbers) {
+    const std::vector<const DrainMeasurement*> drains = drains_of(workers);
+    if (std::ranges::any_of(drains, [](const DrainMeasurement* drain) { return has_failed(*drain); })) continue;
+    const Estimate rate = estimate_of_ratio(stretches_of(drains));
+    if (rate.windows == 0 || (rate.windows >= least_windows && rate.relative_half_width() <= sure_half_width)) continue;
+    if (least && drains.size() >= least_often) continue;
+    least = workers;
+    least_often = drains.size();
+  }
+  return least;
+}
+
 }  // namespace
 
 /// First the subset is read into memory, by as many workers as the job has; then P at the job's number of workers, and at the others.
@@ -51,43 +73,54 @@ Answer Conductor::next_drain(Nanoseconds now) {
   const double share = m_next_drain == 0 ? 1 : 0.5;
   const double longest = std::min(stage_seconds(Stage::drains) * 2 / parts, most_drain_seconds);
   const double seconds = longest * share;
-  const auto start = [&](std::vector<DrainMeasurement>& drains, int workers, double drained_seconds) {
-    DrainMeasurement& drain = drains.emplace_back();
-    drain.workers = workers;
-    drain.before = m_use();
-    return DrainLoader{workers, unbounded, drained_seconds, true};
-  };
   if (m_next_drain == m_drain_workers.size()) {
     const auto more = m_training.further_drains.empty() ? more_workers() : std::nullopt;
     const bool fits = to_seconds(now - *m_begin) + seconds + stage_seconds(Stage::cached) <= m_plan.seconds;
     if (!more || !fits) {
-      const auto again = unsure_workers();
+      const auto again = unsure_workers(m_drain_workers, least_windows, [this](int workers) { return m_training.drains_of(workers); });
       if (!again || !another_drain_fits(now)) return start_stage(Stage::cached, now);
-      return start(m_training.further_drains, *again, longest);
+      return start_drain(m_training.further_drains, *again, longest);
     }
     m_drain_workers.push_back(*more);
   }
-  return start(m_training.drains, m_drain_workers[m_next_drain++], seconds);
+  return start_drain(m_training.drains, m_drain_workers[m_next_drain++], seconds);
 }
 
-/// Of the numbers of workers whose rate is not sure, that which was drained least often; the job's own first. What a machine gives may change for
-/// seconds, so that one long drain would say less than several.
-std::optional<int> Conductor::unsure_workers() const {
-  std::optional<int> least;
-  std::size_t least_often = 0;
-  for (const int workers : m_drain_workers) {
-    const auto drains = m_training.drains_of(workers);
-    const auto failed = [](const DrainMeasurement* drain) {
-      return drain->by_rank.empty() || std::ranges::any_of(drain->by_rank, [](const auto& each) { return !each.second.error.empty(); });
-    };
-    if (std::ranges::any_of(drains, failed)) continue;
-    const Estimate rate = estimate_of_ratio(stretches_of(drains));
-    if (rate.windows == 0 || (rate.windows >= least_windows && rate.relative_half_width() <= sure_half_width)) continue;
-    if (least && drains.size() >= least_often) continue;
-    least = workers;
-    least_often = drains.size();
-  }
-  return least;
+DrainLoader Conductor::start_drain(std::vector<DrainMeasurement>& drains, int workers, double seconds) const {
+  DrainMeasurement& drain = drains.emplace_back();
+  drain.workers = workers;
+  drain.before = m_use();
+  return DrainLoader{workers, unbounded, seconds, true};
+}
+
+/// With which fewer cores are what limits P, or may be: as many as there are then, the job's own, and the most that were drained on all of them.
+std::vector<int> Conductor::fewer_drain_workers() const {
+  std::vector<int> workers;
+  for (const DrainMeasurement& drain : m_training.drains)
+    if (drain.workers >= m_plan.fewer_cores && !has_failed(drain) && !stretches_of(drain).empty()) workers.push_back(drain.workers);
+  if (workers.empty()) return {};
+  const auto [fewest, most] = std::ranges::minmax(workers);
+  std::erase_if(workers, [&, own = m_training.loader->workers](int each) { return each != fewest && each != most && each != own; });
+  return workers;
+}
+
+/// Each number of workers once, then those that are not sure, as long as there is time.
+Answer Conductor::next_fewer_drain(Nanoseconds now) {
+  std::vector<DrainMeasurement>& drains = m_training.drains_on_fewer_cores;
+  constexpr double starting = 1;  // workers, and stopping them
+  const double part = stage_seconds(Stage::fewer_drains) / static_cast<double>(m_fewer_workers.size() + 2);
+  const double taken = to_seconds(now - m_stage_begin);
+  const double next = drains.empty() ? part + starting : taken / static_cast<double>(drains.size());
+  const bool all_once = drains.size() >= m_fewer_workers.size();
+  const double latest = std::min(m_plan.seconds - stage_seconds(Stage::fewer_cores) - to_seconds(m_stage_begin - *m_begin),
+                                 (all_once ? 1 : 2) * stage_seconds(Stage::fewer_drains));
+  std::optional<int> workers;
+  if (!all_once)
+    workers = m_fewer_workers[drains.size()];
+  else
+    workers = unsure_workers(m_fewer_workers, least_windows, [this](int each) { return m_training.drains_on_fewer_cores_of(each); });
+  if (!workers || taken + next > latest) return start_stage(Stage::fewer_cores, now);
+  return start_drain(drains, *workers, std::min(part, most_drain_seconds));
 }
 
 /// Beside what is still to come; another round of the phases is, where they had few steps.
@@ -95,7 +128,7 @@ bool Conductor::another_drain_fits(Nanoseconds now) const {
   constexpr double starting = 1.5;
   constexpr double before_round = 0.8;
   const double so_far = to_seconds(now - m_drains_begin) / static_cast<double>(m_training.drains.size() + m_training.further_drains.size());
-  const double reserved = starting * (stage_seconds(Stage::cached) + (plans_fewer_cores() ? stage_seconds(Stage::fewer_cores) : 0));
+  const double reserved = (can_be_cached() ? starting * stage_seconds(Stage::cached) : 0) + (plans_fewer_cores() ? fewer_seconds() : 0);
   const double latest = m_cut_short ? std::min(m_plan.seconds - reserved, before_round * latest_round * m_plan.seconds) : m_plan.seconds - reserved;
   return to_seconds(now - *m_begin) + so_far <= latest;
 }
@@ -123,7 +156,10 @@ std::optional<int> Conductor::more_workers() const {
   return scales ? std::optional(2 * most->workers) : std::nullopt;
 }
 
-DrainMeasurement& Conductor::drain() { return m_training.further_drains.empty() ? m_training.drains.back() : m_training.further_drains.back(); }
+DrainMeasurement& Conductor::drain() {
+  if (m_stage == Stage::fewer_drains) return m_training.drains_on_fewer_cores.back();
+  return m_training.further_drains.empty() ? m_training.drains.back() : m_training.further_drains.back();
+}
 
 void Conductor::take_drains() {
   DrainMeasurement& taken = m_stage == Stage::warm ? *m_training.warm : drain();

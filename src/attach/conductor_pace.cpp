@@ -29,6 +29,7 @@ double Conductor::stage_seconds(Stage stage) const {
       return 0.2 * m_share_seconds;
     case Stage::warm:
       return 0.15 * m_share_seconds;
+    case Stage::fewer_drains:
     case Stage::fewer_cores:
       return 0.1 * m_plan.seconds;
     case Stage::drains:
@@ -46,7 +47,7 @@ double Conductor::most_seconds() const { return m_stage == Stage::fewer_cores ? 
 void Conductor::plan_steps(const Member& member) {
   constexpr std::uint64_t least_of_phase = 40;
   // Starting workers and filling queues takes longer than the shares say, which would leave it nothing.
-  if (plans_fewer_cores()) m_share_seconds = m_plan.seconds - 2 * stage_seconds(Stage::fewer_cores);
+  if (plans_fewer_cores()) m_share_seconds = m_plan.seconds - fewer_seconds();
   m_most_steps = 0;
   if (m_plan.phases == Phases::full || !m_training.loader || !m_training.loader->batches || !member.at) return;
   const std::uint64_t all = *m_training.loader->batches;

@@ -7,6 +7,11 @@
 
 namespace dsanalyze {
 
+/// Whether the script's steps can be told from storage by its data in memory.
+bool Conductor::can_be_cached() const {
+  return !m_training.stream_goes_on() && (!short_passes() || m_training.loader->style == LoaderRecord::Style::map);
+}
+
 /// How many steps the next pass over the loader will have, as far as is known: those of an epoch, or fewer where the script left the last pass early.
 std::optional<std::uint64_t> Conductor::pass_steps() const {
   std::optional<std::uint64_t> steps = m_training.loader ? m_training.loader->batches : std::nullopt;
@@ -62,7 +67,7 @@ void Conductor::end_pass(Member& member) {
   member.at.reset();
   member.last_pass = std::exchange(member.pass_steps, 0);
   measurement().pass_steps = *member.last_pass + (gap && gap->first_step_seconds ? 1 : 0);
-  if (!window || window->samples.empty() || m_stage == Stage::warm || m_stage == Stage::drains) return;
+  if (!window || window->samples.empty() || is_draining()) return;
   if (short_passes()) {
     m_step_seconds = std::max(median_step_seconds(*window), 1e-6);
     if (!member.whole_pass) return;

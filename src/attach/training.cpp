@@ -251,4 +251,11 @@ std::vector<const DrainMeasurement*> AttachedTraining::drains_of(int workers) co
   return found;
 }
 
+std::vector<const DrainMeasurement*> AttachedTraining::drains_on_fewer_cores_of(int workers) const {
+  std::vector<const DrainMeasurement*> found;
+  for (const DrainMeasurement& drain : drains_on_fewer_cores)
+    if (drain.workers == workers) found.push_back(&drain);
+  return found;
+}
+
 }  // namespace dsanalyze

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "../base/texts.hpp"
 #include "base/error.hpp"
@@ -69,6 +71,43 @@ TEST_CASE("in the end the training as found is measured on fewer cores, and what
   CHECK(estimate_of_ratio(stretches_of(*conductor.training().on_fewer_cores)).value == doctest::Approx(2000));
   CHECK(made.notes.lines.back() == "as found, on 1 core: 2000.0 samples/s");
   CHECK(made.training.members.at(0).ended);
+}
+
+TEST_CASE("before that, its loader is drained there, with the numbers of workers that share its cores") {
+  const auto drained = [](auto&& change) {
+    OnFewerCores made;
+    made.plan.seconds = 120;
+    made.training.drains_in_time = true;
+    change(made);
+    Conductor conductor = made.conductor();
+    const Nanoseconds begun = made.training.now;
+    made.training.run(conductor);
+    CHECK(conductor.finished());
+    CHECK(conductor.training().on_fewer_cores);
+    CHECK(made.asked == 2);
+    CHECK(to_seconds(made.training.now - begun) < made.plan.seconds);
+    std::vector<int> workers;
+    for (const DrainMeasurement& drain : conductor.training().drains_on_fewer_cores) {
+      CHECK_FALSE(drain.by_rank.empty());
+      workers.push_back(drain.workers);
+    }
+    return workers;
+  };
+  using Workers = std::vector<int>;
+  CHECK(drained([](OnFewerCores& /*as it is*/) {}) == Workers{2, 1});
+  const auto on_four = [](OnFewerCores& made) {
+    made.all = {0, 1, 2, 3};
+    made.plan.fewer_cores = 2;
+    made.plan.worker_counts = {1, 2, 4, 8};
+  };
+  CHECK(drained(on_four) == Workers{2, 8});
+  CHECK(drained([](OnFewerCores& made) { made.plan.worker_counts = {1, 2, 4, 8}; }) == Workers{2, 1, 8});
+  // What is not sure is drained again, as long as its share lasts.
+  const Workers unsure = drained([](OnFewerCores& made) { made.training.drained_spread = 0.3; });
+  CHECK(unsure.size() > 2);
+  CHECK(std::ranges::count(unsure, 1) >= 1);
+  // As found counts for more where there is little time; a drain that fails is not repeated.
+  CHECK(drained([](OnFewerCores& made) { made.training.drained_error = "RuntimeError: no more"; }).empty());
 }
 
 TEST_CASE("no cores are taken from a training of which that would say nothing, nor where there is no time") {

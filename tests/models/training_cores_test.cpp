@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "answers.hpp"
 #include "base/random.hpp"
@@ -300,6 +301,21 @@ TEST_CASE("whatever was measured, more workers and more cores are never slower, 
     std::erase_if(model.prep, [&random](const TrainingModel::Point& point) { return point.workers > 1 && random.below(3) == 0; });
     for (const TrainingModel::Point& point : model.prep)
       CHECK(rates_of(model, {.workers = point.workers}).prep == doctest::Approx(point.samples_per_s));
+    if (const auto fewer = std::floor(cores / 2); fewer >= 1 && trial % 2 == 0) {
+      TrainingModel drained = model;
+      drained.prep_fewer_cores = fewer;
+      before = 0;
+      for (const TrainingModel::Point& point : model.prep) {
+        const double on_all = rates_of(model, {.workers = point.workers}).prep;
+        const double most = std::min(before > 0 ? before * point.workers / workers_before : on_all, on_all);
+        before = std::clamp(rates_of(model, {.workers = point.workers, .cores = fewer}).prep * random.uniform(0.6, 1.4), std::min(before, most), most);
+        workers_before = point.workers;
+        if (random.below(3) > 0) drained.prep_on_fewer.push_back({point.workers, before, 0.03});
+      }
+      for (const TrainingModel::Point& point : drained.prep_on_fewer)
+        CHECK(rates_of(drained, {.workers = point.workers, .cores = fewer}).prep == doctest::Approx(point.samples_per_s));
+      model = drained;
+    }
     TrainingModel trains = model;
     trains.ingestion = random.uniform(0.5, 2) * before;
     trains.training_cpu = random.uniform(0, 2) * cores / trains.ingestion;
@@ -316,7 +332,7 @@ TEST_CASE("whatever was measured, more workers and more cores are never slower, 
         CHECK(now.second >= 0.9999 * last.second);
         last = now;
       };
-      for (const double some : {cores / 2, cores, 2 * cores}) {
+      for (const double some : {cores / 4, cores / 2, cores, 2 * cores}) {
         std::pair<double, double> last;
         for (int workers = 1; workers <= 20; ++workers) {
           CAPTURE(some);
@@ -326,7 +342,7 @@ TEST_CASE("whatever was measured, more workers and more cores are never slower, 
       }
       for (const int workers : {1, 3, 8, 16}) {
         std::pair<double, double> last;
-        for (double some = cores / 2; some <= 4 * cores; some += cores / 8) {
+        for (double some = cores / 4; some <= 4 * cores; some += cores / 8) {
           CAPTURE(some);
           CAPTURE(workers);
           rises(last, rate(workers, some));
@@ -334,6 +350,49 @@ TEST_CASE("whatever was measured, more workers and more cores are never slower, 
       }
     }
   }
+}
+
+TEST_CASE("where the loader was drained on fewer cores, that is P there, and what lies between is told from both") {
+  // On four cores the law holds. On two, two workers that have one each lose nothing, and four and more that share them lose a fifth.
+  TrainingModel model = Made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.0001, .outside = 0, .workers = 4, .cores = 4}.model();
+  model.prep_fewer_cores = 2;
+  model.prep_on_fewer = {{2, 200, 0.01}, {4, 170, 0.01}, {8, 160, 0.01}};
+  const auto prep = [&model](int workers, double cores) { return rates_of(model, {.workers = workers, .cores = cores}).prep; };
+  CHECK(prep(2, 2) == doctest::Approx(200));
+  CHECK(prep(4, 2) == doctest::Approx(170));
+  CHECK(prep(6, 2) == doctest::Approx(165));
+  CHECK(prep(8, 2) == doctest::Approx(160));
+  CHECK(prep(16, 2) == doctest::Approx(160));
+  CHECK(prep(1, 2) == doctest::Approx(100));
+  // Half way to four cores, which supply what they were measured to supply.
+  CHECK(prep(4, 3) == doctest::Approx((170 + 400) / 2));
+  CHECK(prep(2, 3) == doctest::Approx(200));
+  CHECK(prep(4, 4) == doctest::Approx(400));
+  CHECK(prep(8, 8) == doctest::Approx(800));
+  // On one core, as many share it as on two with twice as many.
+  CHECK(prep(2, 1) == doctest::Approx(85));
+  CHECK(prep(4, 1) == doctest::Approx(80));
+  CHECK(prep(1, 1) == doctest::Approx(100));
+  const Interval drained = rates_of(model, {.workers = 4, .cores = 2}).ci95_prep;
+  CHECK(drained.low == doctest::Approx(170 * 0.99));
+  CHECK(rates_of(model, {.workers = 6, .cores = 2}).ci95_prep.low < 0.98 * 165);
+  // What was drained there is no more than what all cores supply.
+  model.prep_on_fewer[0].samples_per_s = 210;
+  CHECK(prep(2, 2) == doctest::Approx(200));
+  // Cheaper samples are cheaper there, too.
+  CHECK(rates_of(with_less_cpu(model, 0.5), {.workers = 4, .cores = 2}).prep == doctest::Approx(340));
+}
+
+TEST_CASE("the training as found on fewer cores is compared with what was drained there") {
+  const Made made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.002, .outside = 0, .workers = 8, .cores = 8};
+  TrainingModel model = made.model();
+  model.prep_fewer_cores = 4;
+  model.prep_on_fewer = {{4, 390, 0.01}, {8, 360, 0.01}};
+  learn_from_fewer_cores(model, {4, 342, {341, 343}});
+  REQUIRE(model.fewer_cores);
+  CHECK(model.fewer_cores->prep_factor == doctest::Approx(0.95).epsilon(0.003));
+  CHECK(rates_of(model, {.cores = 4}).samples_per_s == doctest::Approx(342).epsilon(0.003));
+  CHECK(rates_of(model, {.workers = 4, .cores = 4}).samples_per_s == doctest::Approx(390 * 0.95).epsilon(0.003));
 }
 
 TEST_CASE("a number of workers that supplies less than it should says nothing certain of the cores, which it did not use up") {

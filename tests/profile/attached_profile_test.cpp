@@ -47,6 +47,35 @@ TEST_CASE("what was measured on fewer cores is kept where its steps had settled"
   CHECK_FALSE(profile_of(launched).on_fewer_cores);
 }
 
+TEST_CASE("drains on fewer cores belong to their number of workers, but for those that had more cores, read storage or failed") {
+  const auto kept = [](auto&& change) {
+    LaunchedTraining launched = prep_bound();
+    DrainMeasurement drain = launched.training.drains.front();
+    REQUIRE(drain.before);
+    drain.after->cpu_seconds = drain.before->cpu_seconds + 1.02 * to_seconds(drain.after->at - drain.before->at);
+    change(drain);
+    launched.training.drains_on_fewer_cores = {drain};
+    LaunchSettings settings;
+    settings.command = {"python3", "train.py"};
+    settings.plan.fewer_cores = 1;
+    const ProfileResult result = attached_profile(launched, settings, HostFacts{});
+    for (const WorkerPoint& point : result.prep_by_workers) CHECK((point.workers == drain.workers || !point.on_fewer_cores));
+    const auto own = std::ranges::find(result.prep_by_workers, drain.workers, &WorkerPoint::workers);
+    if (own == result.prep_by_workers.end() || !own->on_fewer_cores) return false;
+    CHECK(own->on_fewer_cores->cores == 1);
+    CHECK(own->on_fewer_cores->samples_per_s == doctest::Approx(own->samples_per_s));
+    return true;
+  };
+  CHECK(kept([](DrainMeasurement& /*as it is*/) {}));
+  CHECK_FALSE(kept([](DrainMeasurement& drain) { drain.after->cpu_seconds += to_seconds(drain.after->at - drain.before->at); }));
+  CHECK_FALSE(kept([](DrainMeasurement& drain) { drain.by_rank.begin()->second.error = "RuntimeError: no more"; }));
+  CHECK_FALSE(kept([](DrainMeasurement& drain) { drain.by_rank.clear(); }));
+  CHECK_FALSE(kept([](DrainMeasurement& drain) {
+    drain.after->requested_bytes = drain.before->requested_bytes + 1'000'000'000;
+    drain.after->storage_bytes = drain.before->storage_bytes.value_or(0) + 500'000'000;
+  }));
+}
+
 TEST_CASE("tokens of a sample, short shared memory and processes that were not watched are told") {
   LaunchedTraining launched = prep_bound();
   const ProfileResult plain = profile_of(launched);

@@ -214,6 +214,7 @@ struct WorkerPoint {
   std::optional<double> workers_waited_seconds_per_sample{};  ///< in which their threads were ready to compute and had no core
   std::optional<double> take_over_seconds_per_sample{};       ///< of a batch that lies ready, until the training process has it
   std::optional<double> busy_take_over_seconds_per_sample{};  ///< the same while the workers prepare further batches
+  std::optional<FewerCoresRecord> on_fewer_cores{};           ///< the same number of workers, drained on fewer cores
 };
 
 /// A file or folder that the words of a launched command name, or that makes its loader, as it was when the command was profiled.

@@ -147,6 +147,24 @@ bool is_alike(const LaunchedTraining& launched, const DrainMeasurement& further,
   });
 }
 
+/// Whether it had no more than these cores, and its data in memory.
+bool is_on_cores(const DrainMeasurement& drain, int cores) {
+  constexpr double clock_error = 0.1;
+  constexpr double least_from_storage = 0.02;
+  const RunRecord run = prep_run(drain);
+  return run.cores_used.value_or(0) <= cores + clock_error && !(run.storage_bytes && read_storage(run, least_from_storage));
+}
+
+/// Drained on fewer cores with as many workers as `first`.
+std::optional<FewerCoresRecord> on_fewer_cores(const LaunchedTraining& launched, const DrainMeasurement& first, int cores) {
+  Drains drains = launched.training.drains_on_fewer_cores_of(first.workers);
+  std::erase_if(drains, [&](const DrainMeasurement* each) { return !is_on_cores(*each, cores) || !is_alike(launched, *each, first); });
+  const std::vector<Stretch> stretches = stretches_of(drains);
+  if (stretches.empty()) return std::nullopt;
+  const RateRecord rate = rate_record(stretches, "");
+  return FewerCoresRecord{cores, rate.samples_per_s, rate.ci95_samples_per_s};
+}
+
 void leave_out(const LaunchedTraining& launched, const DrainMeasurement& drain, ProfileResult& result) {
   const RunRecord run = prep_run(drain);
   const bool own = drain.workers == launched.training.loader->workers;
@@ -194,7 +212,7 @@ std::optional<double> read_before(const LaunchedTraining& launched, const DrainM
   return static_cast<double>(again) / static_cast<double>(all);
 }
 
-void take_drains(const LaunchedTraining& launched, ProfileResult& result) {
+void take_drains(const LaunchedTraining& launched, int fewer_cores, ProfileResult& result) {
   const AttachedTraining& training = launched.training;
   for (const DrainMeasurement& drain : training.drains) {
     if (stretches_of(drain).empty()) continue;
@@ -211,6 +229,7 @@ void take_drains(const LaunchedTraining& launched, ProfileResult& result) {
     }
     WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s};
     take_cpu(drains, point);
+    point.on_fewer_cores = on_fewer_cores(launched, drain, fewer_cores);
     result.prep_by_workers.push_back(point);
     if (!result.prep && own) {
       result.prep = rate;

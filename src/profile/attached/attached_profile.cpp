@@ -328,7 +328,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     take_rate(*result.ingestion, *synthetic);
     result.runs.push_back(std::move(*synthetic));
   }
-  take_drains(launched, result);
+  take_drains(launched, settings.plan.fewer_cores, result);
   if (result.waits) take_supplies(training, *result.waits);
   if (auto cached = run_of(training, AttachPhase::cached); cached && !(is_prep_left_out(result) && came_from_storage(*cached, tolerated_fraction)))
     result.runs.push_back(std::move(*cached));

@@ -173,7 +173,8 @@ struct Fields<WorkerPoint> {
                                    field("workers_seconds_per_sample", &R::workers_seconds_per_sample).omitted(),
                                    field("workers_waited_seconds_per_sample", &R::workers_waited_seconds_per_sample).omitted(),
                                    field("take_over_seconds_per_sample", &R::take_over_seconds_per_sample).omitted(),
-                                   field("busy_take_over_seconds_per_sample", &R::busy_take_over_seconds_per_sample).omitted()};
+                                   field("busy_take_over_seconds_per_sample", &R::busy_take_over_seconds_per_sample).omitted(),
+                                   field("on_fewer_cores", &R::on_fewer_cores).omitted()};
 };
 
 template <>
