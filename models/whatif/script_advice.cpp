@@ -68,7 +68,8 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
       {prep.threads, prep.samples_per_s, (prep.ci95_samples_per_s.high - prep.ci95_samples_per_s.low) / 2 / prep.samples_per_s, std::nullopt}};
   own.worker_cpu = prep.threads / prep.samples_per_s;
   own.worker_waited = own.process_cpu = own.thread_cpu = own.take_over = 0;
-  own.delivery_seconds = own.slowed_seconds = own.unexplained_seconds = 0;
+  own.delivery_seconds = own.unexplained_seconds = 0;
+  own.slowed.clear();
   TrainingRates rates = rates_of(own, {});
   if (model.shares_cores) {
     // Its threads fill their batches as fast as the cores let them, and the training computes on the same ones: between beside it and in turn.

@@ -321,6 +321,10 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
   const WhatIfAnswer& base = result.answers.front();
   result.attained = ProfileResult::Attained{model.found, model.ci95_found, base.samples_per_s, base.ci95_samples_per_s, {}};
   for (const std::string& what : question.find) result.found.push_back(find_one(model, what));
+  if (!question.find.empty() && result.answers.size() > 1)
+    result.findings.push_back({"find-alone", Finding::Severity::info,
+                               "What --find found is for the training as it is otherwise, not beside the changes that were asked for: those have "
+                               "answers of their own."});
   find_problems(model, result);
   if (model.storage) {
     find_idle_storage(model, question, result);

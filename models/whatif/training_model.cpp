@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "training_cores.hpp"
+#include "training_delivery.hpp"
 #include "training_prep.hpp"
 #include "training_supply.hpp"
 #include "whatif_parts.hpp"
@@ -29,70 +30,6 @@ const RateRecord& measured_rate(const std::optional<RateRecord>& rate, const cha
                     "with a longer --time-budget where steps are long",
                     letter));
   return *rate;
-}
-
-/// Cores that the workers use at a rate.
-double used_by_workers(const TrainingModel& model, double rate) { return rate * model.worker_cpu.value_or(worker_seconds(model)); }
-
-/// How far the workers use up the cores that the training process leaves them, 0 to 1: measured with two and three workers on two cores, what a step
-/// waits for them begins to grow when they use 0.7 to 0.9 of a core, and is all that busy workers cost from 1.5.
-double busy_share(const TrainingModel& model, double cores, double rate) {
-  constexpr double below = 0.25;  // in cores
-  constexpr double above = 0.5;
-  return std::clamp((used_by_workers(model, rate) - (cores - 1) + below) / (below + above), 0.0, 1.0);
-}
-
-/// What a step takes longer at `rate` than while the workers rest. A worker hands a tensor over through a thread of its own, which waits where the
-/// other workers and the training process have all cores.
-double held_up_seconds(const TrainingModel& model, int workers, double cores, double rate) {
-  const TrainingModel::Point* nearest = nullptr;
-  const auto distance = [workers](const TrainingModel::Point& point) { return std::abs(point.workers - workers); };
-  for (const TrainingModel::Point& point : model.prep)
-    if (point.busy_take_over && (nearest == nullptr || distance(point) < distance(*nearest))) nearest = &point;
-  if (workers == 0 || nearest == nullptr) return 0;
-  const double measured = std::max(*nearest->busy_take_over - model.take_over, 0.0) * model.step_samples / model.ranks;
-  const double share = busy_share(model, cores, rate);
-  const double late = share * model.held_up_fraction * (measured + model.slowed_seconds);
-  if (cores >= model.cores) return late;
-  // On fewer cores a worker that wakes also takes a core from the training process, for its slice or until its batch is done. Measured on one core,
-  // with steps of 5 to 40 ms and one to three workers, it was 0.47 to 0.75 of that; 0.1 to 0.45 on another machine, so that profiles measure it.
-  constexpr double slice_seconds = 0.003;  // Linux's least, sched(7)
-  constexpr double least_taken = 0.5;      // where the core is not busy: each batch wakes a worker
-  constexpr double most_taken = 0.65;
-  const double slice = std::min(model.worker_cpu.value_or(0) * model.step_samples / model.ranks, slice_seconds);
-  const double fewer = std::min(model.cores - cores, 1.0);
-  const double taken = model.fewer_cores ? model.fewer_cores->taken_factor : 1;
-  const double of_slice = std::clamp(least_taken + 2 * (used_by_workers(model, rate) - (cores - 1)), 0.0, most_taken);
-  return std::max(late, share * model.slowed_seconds + fewer * taken * of_slice * slice);
-}
-
-/// What computing takes longer in the training as found than with batches at hand, if the workers had no core to spare then and training itself needs
-/// little of them; mapping a batch is part of taking it over.
-double slowed_seconds(const TrainingModel& model, const WaitsRecord& waits) {
-  const double share = busy_share(model, model.cores, model.found);
-  constexpr double clearly_busy = 0.5;
-  const bool computes_elsewhere = model.training_cpu && *model.training_cpu * model.found < least_training_share * model.cores;
-  if (model.ranks > 1 || model.workers == 0 || share < clearly_busy || !computes_elsewhere) return 0;
-  const double alone = model.step_samples / model.ingestion - model.outside_seconds;
-  const double mapping = std::max(model.take_over - model.thread_cpu, 0.0) * model.step_samples;
-  return std::max(waits.compute.seconds_per_step - alone - mapping, 0.0) / share;
-}
-
-/// Delivery at the rate that steps reach with it, which prep bounds: it grows with the rate, and the rate falls as it grows. `other_seconds` are the
-/// rest of a step.
-double steady_delivery_seconds(const TrainingModel& model, int workers, double cores, double prep, double other_seconds) {
-  if (workers == 0) return 0;
-  const double most = std::min(prep, model.step_samples / (other_seconds + model.delivery_seconds));
-  const auto reached = [&](double rate) { return model.step_samples / (other_seconds + delivery_seconds(model, workers, cores, rate)) >= rate; };
-  if (reached(most)) return delivery_seconds(model, workers, cores, most);
-  constexpr int halvings = 40;
-  double low = 0;
-  double high = most;
-  for (int halving = 0; halving < halvings; ++halving) {
-    const double middle = (low + high) / 2;
-    (reached(middle) ? low : high) = middle;
-  }
-  return delivery_seconds(model, workers, cores, low);
 }
 
 std::string detail_of_steps(const TrainingModel& model, double delivery, double speed) {
@@ -126,10 +63,11 @@ double competing_loss(TrainingModel model) {
 void take_fewer_cores(const ProfileResult& profile, TrainingModel& model) {
   for (const WorkerPoint& point : profile.prep_by_workers) {
     if (point.workers < 1 || point.samples_per_s <= 0 || !point.on_fewer_cores || point.on_fewer_cores->samples_per_s <= 0) continue;
-    const FewerCoresRecord& fewer = *point.on_fewer_cores;
+    const FewerCoresPoint& fewer = *point.on_fewer_cores;
     if (fewer.cores < 1 || fewer.cores >= model.cores || (model.prep_fewer_cores > 0 && fewer.cores != model.prep_fewer_cores)) continue;
     model.prep_fewer_cores = fewer.cores;
-    model.prep_on_fewer.push_back({point.workers, fewer.samples_per_s, half_width(fewer.ci95_samples_per_s, fewer.samples_per_s)});
+    model.prep_on_fewer.push_back(
+        {point.workers, fewer.samples_per_s, half_width(fewer.ci95_samples_per_s, fewer.samples_per_s), fewer.busy_take_over_seconds_per_sample});
   }
   std::ranges::sort(model.prep_on_fewer, {}, &TrainingModel::Point::workers);
 }
@@ -207,7 +145,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.main_threads = profile.hot_main_threads.value_or(1);
   model.waits_for_storage = (profile.bottleneck && profile.bottleneck->detail == "storage") ||
                             (profile.stalls && profile.stalls->fetch.fraction > least_loss && profile.stalls->fetch.ci95_fraction.low > 0);
-  model.slowed_seconds = slowed_seconds(model, *profile.waits);
+  model.slowed = slowed_of(model, profile);
   // Where the loader keeps up, all that a step waits for is its batch's delivery.
   model.delivery_seconds = model.take_over * model.step_samples / model.ranks;
   constexpr double keeps_up = 1.1;
@@ -263,10 +201,6 @@ TrainingModel with_less_cpu(const TrainingModel& model, double fraction) {
   for (TrainingModel::Point& point : less.prep_on_fewer)
     point.samples_per_s *= prep_law(less, point.workers, fewer).rate / prep_law(model, point.workers, fewer).rate;
   return less;
-}
-
-double delivery_seconds(const TrainingModel& model, int workers, double cores, double samples_per_s) {
-  return workers > 0 ? model.delivery_seconds + held_up_seconds(model, workers, cores, samples_per_s) : 0;
 }
 
 TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change) {

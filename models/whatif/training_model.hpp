@@ -38,11 +38,16 @@ struct TrainingModel {
   std::optional<double> training_cpu;  ///< CPU time of training alone; nothing: not measured
   double ingestion = 0;                ///< G
   double ingestion_error = 0;
-  double step_samples = 1;         ///< of all ranks
-  double outside_seconds = 0;      ///< of a step: what no accelerator makes shorter
-  double pause_seconds = 0;        ///< of a step, between whole passes beside waiting for data: in G of no phase, and in every rate of a change
-  double delivery_seconds = 0;     ///< of a step: taking over a batch that is ready while the workers rest
-  double slowed_seconds = 0;       ///< of a step: what computing takes longer while the workers use the cores that the training process leaves them
+  double step_samples = 1;      ///< of all ranks
+  double outside_seconds = 0;   ///< of a step: what no accelerator makes shorter
+  double pause_seconds = 0;     ///< of a step, between whole passes beside waiting for data: in G of no phase, and in every rate of a change
+  double delivery_seconds = 0;  ///< of a step: taking over a batch that is ready while the workers rest
+  /// What computing takes longer while the workers use the cores that the training process leaves them.
+  struct Slowed {
+    double sharing = 1;  ///< workers over cores
+    double seconds = 0;  ///< of a step
+  };
+  std::vector<Slowed> slowed;      ///< sharing rising, seconds never falling; of the training as found on all cores, and on fewer; may be empty
   double held_up_fraction = 1;     ///< of what busy workers were measured to add to a step, what the training as found can have lost
   double competing_loss = 0.5;     ///< where training and workers compete for cores: how far toward taking turns their rate falls, 0 to 1
   double unexplained_seconds = 0;  ///< without workers: what training and prep take longer in turn than each for itself
@@ -72,7 +77,7 @@ struct TrainingModel {
   /// What the training as found on fewer cores says of the law.
   struct FewerCores {
     double cores = 0;
-    double taken_factor = 1;  ///< what a worker that wakes takes of a step there, over what it took on other machines
+    double taken_factor = 1;  ///< what workers take of a step there, over what drains there and the computing of steps say, or else other machines
     double taken_error = 0;   ///< of steps there: half of the run's 95 % interval over its value
     double prep_factor = 1;   ///< P where the cores limit it, over what the law says
     double prep_error = 0;    ///< of P there

@@ -195,17 +195,30 @@ OnFewerCores on_fewer_cores(const TrainingModel& model, const std::vector<Known>
   if (model.prep_on_fewer.empty() || workers < 1 || cores >= model.cores) return {};
   const double fewer = model.prep_fewer_cores;
   const auto expected = [&](double some, double on_cores) { return by_all_cores(model, points, some, on_cores); };
+  // Drains of a few seconds count for the less, the less sure they are; what is expected is right to an eighth. They count alike, so that what rises
+  // with workers still does.
+  constexpr double expected_error = 0.125;
+  double squares = 0;
+  for (const TrainingModel::Point& point : model.prep_on_fewer) squares += point.error * point.error;
+  const double weight = 1 / (1 + squares / static_cast<double>(model.prep_on_fewer.size()) / (expected_error * expected_error));
   std::vector<Knot> knots;
   for (const TrainingModel::Point& point : model.prep_on_fewer) {
-    const double rate = std::min(point.samples_per_s, expected(point.workers, model.cores));
-    knots.push_back({static_cast<double>(point.workers), rate, {rate / expected(point.workers, fewer), point.error}});
+    const double law = expected(point.workers, fewer);
+    const double rate = std::min(law * std::pow(point.samples_per_s / law, weight), expected(point.workers, model.cores));
+    knots.push_back({static_cast<double>(point.workers), rate, {rate / law, std::sqrt(weight) * point.error}});
   }
   const double here = expected(workers, cores);
   const double on_all = expected(workers, model.cores);
   const double shared = workers * std::max(fewer / cores, 1.0);
   const double expected_on_fewer = expected(shared, fewer);
-  const Correction known = between(knots, shared, expected_on_fewer);
-  const double on_fewer = known.factor * expected_on_fewer;
+  Correction known = between(knots, shared, expected_on_fewer);
+  double on_fewer = known.factor * expected_on_fewer;
+  if (const Knot& first = knots.front(); shared < first.workers) {
+    // They have a core each, as on all cores; how many of them it takes until they hold each other up is not known.
+    const double in_proportion = first.rate * shared / first.workers;
+    on_fewer = std::min(expected(shared, model.cores), first.rate);
+    known = {on_fewer / expected_on_fewer, std::hypot(first.of_law.error, std::abs(on_fewer - in_proportion) / 2 / on_fewer)};
+  }
   if (cores > fewer) {
     const double part = (cores - fewer) / (model.cores - fewer);
     const double by_cores = limited_by(model, points, Limit::cores, workers, model.cores).rate;

@@ -107,13 +107,14 @@ std::vector<int> Conductor::fewer_drain_workers() const {
 /// Each number of workers once, then those that are not sure, as long as there is time.
 Answer Conductor::next_fewer_drain(Nanoseconds now) {
   std::vector<DrainMeasurement>& drains = m_training.drains_on_fewer_cores;
-  constexpr double starting = 1;  // workers, and stopping them
+  constexpr double starting = 1;     // workers, and stopping them
+  constexpr double most_shares = 2;  // where the other phases have left them
   const double part = stage_seconds(Stage::fewer_drains) / static_cast<double>(m_fewer_workers.size() + 2);
   const double taken = to_seconds(now - m_stage_begin);
   const double next = drains.empty() ? part + starting : taken / static_cast<double>(drains.size());
   const bool all_once = drains.size() >= m_fewer_workers.size();
   const double latest = std::min(m_plan.seconds - stage_seconds(Stage::fewer_cores) - to_seconds(m_stage_begin - *m_begin),
-                                 (all_once ? 1 : 2) * stage_seconds(Stage::fewer_drains));
+                                 most_shares * stage_seconds(Stage::fewer_drains));
   std::optional<int> workers;
   if (!all_once)
     workers = m_fewer_workers[drains.size()];

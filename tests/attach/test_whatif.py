@@ -92,6 +92,11 @@ class WhatIf(unittest.TestCase):
         found = next(run['samples_per_s'] for run in self.record['runs'] if run['name'] == 'full')
         self.assertAlmostEqual(fewer['samples_per_s'] / found, 1, delta=0.3)  # It waits, and computes little.
         self.assertIn('as found, on ', self.profiled.stderr)
+        drained = [point for point in self.record['curves']['P_by_workers'] if 'on_fewer_cores' in point]
+        self.assertTrue(drained)
+        for point in drained:
+            self.assertEqual(point['on_fewer_cores']['cores'], fewer['cores'])
+            self.assertAlmostEqual(point['on_fewer_cores']['samples_per_s'] / point['samples_per_s'], 1, delta=0.3)
 
     @measured
     def test_more_workers_are_faster_until_the_steps_are_the_bottleneck(self):
@@ -136,6 +141,13 @@ class WhatIf(unittest.TestCase):
         one, = [answer for answer in json.loads(run.stdout)['answers'] if answer['change']]
         if len(os.sched_getaffinity(0)) > 1:
             self.assertGreater(one['measured']['samples_per_s'], 0)
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, 'one core cannot be fewer')
+    def test_a_command_that_chooses_its_cores_itself_is_no_measurement_of_others(self):
+        command = ['taskset', '-c', str(min(os.sched_getaffinity(0))), *self.command]
+        run = self.whatif(self.changed('taskset.json', command=command), '--cores', '2', '--validate', '--time-budget', '8s', '--json', code=4)
+        two, = [answer for answer in json.loads(run.stdout)['answers'] if answer['change']]
+        self.assertIn('1 cores instead of 2: it chooses them itself', two['not_measured'])
 
     def test_what_is_not_the_profiled_command_any_more_is_said_before_anything_runs(self):
         launch = self.record['launch']

@@ -260,6 +260,11 @@ TEST_CASE("the fewest workers and cores are found with which steps do not wait, 
   const WhatIfResult result = answer(made.model(), question);
   REQUIRE(result.found.size() == 2);
   CHECK(result.found[0].value == 8);
+  CHECK_FALSE(has_code(result.findings, "find-alone"));
+  WhatIfQuestion with_changes = question;
+  with_changes.cores = {{4.0, std::nullopt}};
+  CHECK(has_code(answer(made.model(), with_changes).findings, "find-alone"));
+  CHECK(answer(made.model(), with_changes).found[0].value == 8);
   CHECK_FALSE(result.found[1].value);  // Two workers do not keep up on any number of cores.
   CHECK(result.found[1].then.find("--find workers") != std::string::npos);
   Made slow;

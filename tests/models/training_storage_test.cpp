@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "advice_rig.hpp"
 #include "answers.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
@@ -270,4 +272,40 @@ TEST_CASE("without workers a little that comes from storage is neither the bottl
   CHECK(answered.stalls.fetch < 0.05);
   CHECK(answered.stalls.prep > 0.5);
   CHECK(answered.stalls.compute + answered.stalls.prep + answered.stalls.fetch == doctest::Approx(1));
+}
+
+TEST_CASE("what storage will cost in the long run is not taken for what training and prep cost each other as found") {
+  const auto both = [](auto&& change) {
+    ProfileResult profile = testing::storage_bound(Bytes{200} << 20);
+    profile.bottleneck.reset();  // As found its data lay in memory.
+    change(profile);
+    ProfileResult in_memory = profile;
+    in_memory.reads.reset();
+    return std::pair(training_model(profile), training_model(in_memory));
+  };
+  // Without workers, what takes turns takes a tenth longer than that.
+  const auto [alone, alone_in_memory] = both([](ProfileResult& profile) {
+    profile.loader->workers = 0;
+    profile.prep_by_workers = {{0, 400, {395, 405}, 0.002, 0.002, 0.0}};
+    profile.prep = testing::rate(400);
+    profile.runs[0].samples_per_s = 1 / (1.1 * (1.0 / 400 + 1.0 / 1000));
+    profile.waits->step_seconds = 16 / profile.runs[0].samples_per_s;
+  });
+  REQUIRE(alone.storage);
+  CHECK(rates_of(alone, {}).miss_fraction > 0.5);
+  CHECK(alone.unexplained_seconds == doctest::Approx(0.1 * (1.0 / 400 + 1.0 / 1000)));
+  CHECK(alone.unexplained_seconds == doctest::Approx(alone_in_memory.unexplained_seconds));
+  // Training that computes on the cores of its workers, and loses half of what it could to that.
+  const auto [competing, competing_in_memory] = both([](ProfileResult& profile) {
+    profile.host.cores = 1;
+    profile.prep = profile.ingestion = testing::rate(500);
+    profile.runs[1].cores_used = 1;
+    profile.prep_by_workers = {{4, 500, {490, 510}, 0.0, 0.0, 0.002}};
+    profile.runs[0].samples_per_s = 375;
+    profile.waits->step_seconds = 16.0 / 375;
+    profile.waits->compute.seconds_per_step = 0.032;
+  });
+  REQUIRE(competing.storage);
+  CHECK(competing_in_memory.competing_loss > 0);
+  CHECK(competing.competing_loss == doctest::Approx(competing_in_memory.competing_loss));
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 
 #include "../base/texts.hpp"
 #include "attached_rig.hpp"
@@ -64,6 +66,13 @@ TEST_CASE("drains on fewer cores belong to their number of workers, but for thos
     if (own == result.prep_by_workers.end() || !own->on_fewer_cores) return false;
     CHECK(own->on_fewer_cores->cores == 1);
     CHECK(own->on_fewer_cores->samples_per_s == doctest::Approx(own->samples_per_s));
+    std::string text = to_json(result);
+    CHECK(to_json(profile_from_json(text, "test")) == text);
+    const std::string cores = "\"on_fewer_cores\": {\n          \"cores\": 1,";
+    const std::size_t at = text.find(cores);
+    REQUIRE(at != std::string::npos);
+    text[at + cores.size() - 2] = '0';
+    CHECK_THROWS_WITH_AS(profile_from_json(text, "test"), doctest::Contains("on_fewer_cores/cores"), Error);
     return true;
   };
   CHECK(kept([](DrainMeasurement& /*as it is*/) {}));
@@ -74,6 +83,28 @@ TEST_CASE("drains on fewer cores belong to their number of workers, but for thos
     drain.after->requested_bytes = drain.before->requested_bytes + 1'000'000'000;
     drain.after->storage_bytes = drain.before->storage_bytes.value_or(0) + 500'000'000;
   }));
+}
+
+TEST_CASE("what drains differ by from one to the next is in the interval of each number of workers, as far as it had few of them") {
+  const auto half_of = [](double faster, std::size_t repeated) {
+    LaunchedTraining launched = prep_bound();
+    const DrainMeasurement first = launched.training.drains.front();
+    for (std::size_t i = 0; i < repeated; ++i) {
+      DrainMeasurement next = first;
+      for (auto& [rank, drained] : next.by_rank)
+        for (double& samples : drained.samples) samples *= i % 2 == 0 ? faster : 1;
+      launched.training.further_drains.push_back(next);
+    }
+    std::map<int, double> half;
+    for (const WorkerPoint& point : profile_of(launched).prep_by_workers)
+      half[point.workers] = (point.ci95_samples_per_s.high - point.ci95_samples_per_s.low) / 2 / point.samples_per_s;
+    return std::pair(half.at(first.workers), half.size() > 1 ? half.at(first.workers == 1 ? 2 : 1) : 0.0);
+  };
+  CHECK(half_of(1, 3).second < 0.02);
+  CHECK(half_of(1.2, 1).second < 0.02);  // Two say too little of that.
+  const auto [own, other] = half_of(1.2, 3);
+  CHECK(other > 0.25);  // A standard deviation of a tenth, of four drains.
+  CHECK(own < 0.75 * other);
 }
 
 TEST_CASE("tokens of a sample, short shared memory and processes that were not watched are told") {

@@ -104,6 +104,15 @@ struct FewerCoresRecord {
   int cores = 1;
   double samples_per_s = 0;
   Interval ci95_samples_per_s;
+  std::optional<double> compute_seconds_per_step{};  ///< WaitsRecord::compute there
+};
+
+/// The loader alone, drained on fewer cores than the training may use.
+struct FewerCoresPoint {
+  int cores = 1;
+  double samples_per_s = 0;
+  Interval ci95_samples_per_s;
+  std::optional<double> busy_take_over_seconds_per_sample{};  ///< as WorkerPoint's
 };
 
 /// The finding that other programs had the cores while P was measured, and not while the training ran as found, or the other way round.
@@ -214,7 +223,7 @@ struct WorkerPoint {
   std::optional<double> workers_waited_seconds_per_sample{};  ///< in which their threads were ready to compute and had no core
   std::optional<double> take_over_seconds_per_sample{};       ///< of a batch that lies ready, until the training process has it
   std::optional<double> busy_take_over_seconds_per_sample{};  ///< the same while the workers prepare further batches
-  std::optional<FewerCoresRecord> on_fewer_cores{};           ///< the same number of workers, drained on fewer cores
+  std::optional<FewerCoresPoint> on_fewer_cores{};            ///< the same number of workers, drained on fewer cores
 };
 
 /// A file or folder that the words of a launched command name, or that makes its loader, as it was when the command was profiled.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <numeric>
@@ -147,6 +148,37 @@ bool is_alike(const LaunchedTraining& launched, const DrainMeasurement& further,
   });
 }
 
+/// Of one drain, half of the 95 % interval of its rate over that, by those that were repeated. What a machine gives changes from one ten seconds to
+/// the next, which the windows of a single drain do not show. 0: too few were repeated.
+double scatter_of_drains(const AttachedTraining& training) {
+  constexpr std::size_t least_degrees = 3;
+  double squares = 0;
+  std::size_t degrees = 0;
+  const auto take = [&](const Drains& drains) {
+    std::vector<double> rates;
+    for (const DrainMeasurement* drain : drains)
+      if (const auto stretches = stretches_of(*drain); !stretches.empty()) rates.push_back(estimate_of_ratio(stretches).value);
+    if (rates.size() < 2) return;
+    const double relative = standard_deviation(rates) / mean(rates);
+    squares += relative * relative * static_cast<double>(rates.size() - 1);
+    degrees += rates.size() - 1;
+  };
+  for (const DrainMeasurement& drain : training.drains) {
+    take(training.drains_of(drain.workers));
+    take(training.drains_on_fewer_cores_of(drain.workers));
+  }
+  return degrees >= least_degrees ? student_t95(degrees) * std::sqrt(squares / static_cast<double>(degrees)) : 0;
+}
+
+/// Of so many drains together, where one scatters so.
+RateRecord rate_of_drains(const Drains& drains, const std::vector<Stretch>& stretches, double scatter, const std::string& method) {
+  RateRecord rate = rate_record(stretches, method);
+  const double half = std::min(scatter / std::sqrt(static_cast<double>(drains.size())), 1.0) * rate.samples_per_s;
+  rate.ci95_samples_per_s = {std::min(rate.ci95_samples_per_s.low, rate.samples_per_s - half),
+                             std::max(rate.ci95_samples_per_s.high, rate.samples_per_s + half)};
+  return rate;
+}
+
 /// Whether it had no more than these cores, and its data in memory.
 bool is_on_cores(const DrainMeasurement& drain, int cores) {
   constexpr double clock_error = 0.1;
@@ -156,13 +188,13 @@ bool is_on_cores(const DrainMeasurement& drain, int cores) {
 }
 
 /// Drained on fewer cores with as many workers as `first`.
-std::optional<FewerCoresRecord> on_fewer_cores(const LaunchedTraining& launched, const DrainMeasurement& first, int cores) {
+std::optional<FewerCoresPoint> on_fewer_cores(const LaunchedTraining& launched, const DrainMeasurement& first, int cores, double scatter) {
   Drains drains = launched.training.drains_on_fewer_cores_of(first.workers);
   std::erase_if(drains, [&](const DrainMeasurement* each) { return !is_on_cores(*each, cores) || !is_alike(launched, *each, first); });
   const std::vector<Stretch> stretches = stretches_of(drains);
   if (stretches.empty()) return std::nullopt;
-  const RateRecord rate = rate_record(stretches, "");
-  return FewerCoresRecord{cores, rate.samples_per_s, rate.ci95_samples_per_s};
+  const RateRecord rate = rate_of_drains(drains, stretches, scatter, "");
+  return FewerCoresPoint{cores, rate.samples_per_s, rate.ci95_samples_per_s, take_over_seconds(drains, &DrainedMessage::busy_takes, &busy_take)};
 }
 
 void leave_out(const LaunchedTraining& launched, const DrainMeasurement& drain, ProfileResult& result) {
@@ -214,13 +246,14 @@ std::optional<double> read_before(const LaunchedTraining& launched, const DrainM
 
 void take_drains(const LaunchedTraining& launched, int fewer_cores, ProfileResult& result) {
   const AttachedTraining& training = launched.training;
+  const double scatter = scatter_of_drains(training);
   for (const DrainMeasurement& drain : training.drains) {
     if (stretches_of(drain).empty()) continue;
     Drains drains = training.drains_of(drain.workers);
     std::erase_if(drains, [&](const DrainMeasurement* each) { return each != &drain && !is_alike(launched, *each, drain); });
     const std::vector<Stretch> stretches = stretches_of(drains);
-    const RateRecord rate =
-        rate_record(stretches, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
+    const RateRecord rate = rate_of_drains(
+        drains, stretches, scatter, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
     const bool own = training.loader && drain.workers == training.loader->workers;
     if (is_not_separable(launched, drain)) {
       leave_out(launched, drain, result);
@@ -229,7 +262,7 @@ void take_drains(const LaunchedTraining& launched, int fewer_cores, ProfileResul
     }
     WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s};
     take_cpu(drains, point);
-    point.on_fewer_cores = on_fewer_cores(launched, drain, fewer_cores);
+    point.on_fewer_cores = on_fewer_cores(launched, drain, fewer_cores, scatter);
     result.prep_by_workers.push_back(point);
     if (!result.prep && own) {
       result.prep = rate;

@@ -282,7 +282,7 @@ std::optional<FewerCoresRecord> fewer_cores_record(const AttachedTraining& train
   take_use(training.on_fewer_cores->before, training.on_fewer_cores->after, run);
   if (stretches.empty() || (run.storage_bytes && read_storage(run, least_loss))) return std::nullopt;
   const RateRecord rate = rate_record(stretches, "");
-  return FewerCoresRecord{cores, rate.samples_per_s, rate.ci95_samples_per_s};
+  return FewerCoresRecord{cores, rate.samples_per_s, rate.ci95_samples_per_s, waits_of(*training.on_fewer_cores).compute.seconds_per_step};
 }
 
 }  // namespace

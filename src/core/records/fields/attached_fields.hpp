@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include "core/records/attached_record.hpp"
 #include "fields.hpp"
 
@@ -132,8 +134,19 @@ struct Fields<SteadyRecord> {
 template <>
 struct Fields<FewerCoresRecord> {
   using R = FewerCoresRecord;
-  static constexpr std::tuple list{field("cores", &R::cores), field("samples_per_s", &R::samples_per_s),
-                                   field("ci95_samples_per_s", &R::ci95_samples_per_s)};
+  static constexpr int most_cores = std::numeric_limits<int>::max();
+  static constexpr std::tuple list{field("cores", &R::cores).in(1, most_cores), field("samples_per_s", &R::samples_per_s),
+                                   field("ci95_samples_per_s", &R::ci95_samples_per_s),
+                                   field("compute_seconds_per_step", &R::compute_seconds_per_step).omitted()};
+};
+
+template <>
+struct Fields<FewerCoresPoint> {
+  using R = FewerCoresPoint;
+  static constexpr int most_cores = std::numeric_limits<int>::max();
+  static constexpr std::tuple list{field("cores", &R::cores).in(1, most_cores), field("samples_per_s", &R::samples_per_s),
+                                   field("ci95_samples_per_s", &R::ci95_samples_per_s),
+                                   field("busy_take_over_seconds_per_sample", &R::busy_take_over_seconds_per_sample).omitted()};
 };
 
 template <>
@@ -186,8 +199,9 @@ struct Fields<CommandPathRecord> {
 template <>
 struct Fields<LaunchRecord> {
   using R = LaunchRecord;
+  static constexpr int most_cores = std::numeric_limits<int>::max();
   static constexpr std::tuple list{field("working_directory", &R::working_directory), field("paths", &R::paths),
-                                   field("first_step_seconds", &R::first_step_seconds), field("cores", &R::cores)};
+                                   field("first_step_seconds", &R::first_step_seconds), field("cores", &R::cores).in(1, most_cores)};
 };
 
 template <>

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "training_model.hpp"
+
+namespace dsanalyze {
+
+// What the steps of a launched training lose to its workers: batches that are taken over late, and computing that waits for a core. Pure.
+
+/// What a step takes longer at `rate` than while the workers rest. A worker hands a tensor over through a thread of its own, which waits where the
+/// other workers and the training process have all cores.
+double held_up_seconds(const TrainingModel& model, int workers, double cores, double rate);
+
+/// TrainingModel::slowed: on all cores, and on fewer of them where that was measured, no less there. The model has its rates and CPU times.
+std::vector<TrainingModel::Slowed> slowed_of(const TrainingModel& model, const ProfileResult& profile);
+
+/// Delivery at the rate that steps reach with it, which prep bounds: it grows with the rate, and the rate falls as it grows. `other_seconds` are the
+/// rest of a step.
+double steady_delivery_seconds(const TrainingModel& model, int workers, double cores, double prep, double other_seconds);
+
+}  // namespace dsanalyze

@@ -1,0 +1,83 @@
+#include "models/whatif/training_delivery.hpp"
+
+#include <doctest/doctest.h>
+
+#include "advice_rig.hpp"
+#include "made_training.hpp"
+
+using namespace dsanalyze;
+using testing::Made;
+
+namespace {
+
+/// On two cores its two workers leave the training no core, and computing 16 ms takes so many seconds then, and on one core as many as `on_one`.
+ProfileResult busy_profile(double on_two, std::optional<double> on_one) {
+  ProfileResult profile = testing::prep_bound();
+  profile.host.cores = 2;
+  profile.loader->workers = 2;
+  profile.prep = testing::rate(200);
+  profile.prep_by_workers = {{1, 100, {99, 101}, 0.0, 0.0, 0.0099}, {2, 200, {198, 202}, 0.0, 0.0, 0.0099}};
+  profile.runs[0].samples_per_s = 200;
+  profile.runs[0].ci95_samples_per_s = {199, 201};
+  profile.runs[1].cores_used = 0.01;
+  profile.waits->step_seconds = 0.08;
+  profile.waits->compute.seconds_per_step = on_two;
+  profile.waits->data.seconds_per_step = 0.08 - on_two;
+  for (WorkerPoint& point : profile.prep_by_workers) point.busy_take_over_seconds_per_sample = 0;
+  if (!on_one) return profile;
+  profile.on_fewer_cores = FewerCoresRecord{1, 100, {99, 101}, on_one};
+  for (WorkerPoint& point : profile.prep_by_workers) point.on_fewer_cores = FewerCoresPoint{1, 100, {99, 101}, 0.0};
+  return profile;
+}
+
+}  // namespace
+
+TEST_CASE("computing that busy workers slow down is measured on all cores and on fewer, and goes with the workers that share a core") {
+  const TrainingModel model = training_model(busy_profile(0.018, 0.022));
+  REQUIRE(model.slowed.size() == 2);
+  CHECK(model.slowed[0].sharing == 1);
+  CHECK(model.slowed[0].seconds == doctest::Approx(0.002));
+  CHECK(model.slowed[1].sharing == 2);
+  CHECK(model.slowed[1].seconds == doctest::Approx(0.006));
+  // At a rate at which the workers use up the core.
+  const auto on_one = [&model](int workers) { return held_up_seconds(model, workers, 1, 100); };
+  CHECK(on_one(1) == doctest::Approx(0.002));
+  CHECK(on_one(2) == doctest::Approx(0.006));
+  CHECK(on_one(4) == doctest::Approx(0.010));
+  CHECK(held_up_seconds(model, 2, 1, 0) < 0.4 * 0.006);  // They rest.
+  CHECK(held_up_seconds(model, 1, 2, 200) == 0);
+  CHECK(held_up_seconds(model, 4, 2, 200) == doctest::Approx(model.held_up_fraction * 0.006));
+  // A step that takes twice as long loses as much.
+  const double longer = 16 / rates_of(model, {.workers = 4, .cores = 1, .speed = 0.1}).samples_per_s;
+  CHECK(longer == doctest::Approx(0.16 + 0.010).epsilon(0.02));
+}
+
+TEST_CASE("computing that fewer cores slow down no more than all do is taken for as slow, and what was not measured for nothing") {
+  const TrainingModel faster = training_model(busy_profile(0.020, 0.017));
+  REQUIRE(faster.slowed.size() == 2);
+  CHECK(faster.slowed[1].seconds == doctest::Approx(faster.slowed[0].seconds));
+  const TrainingModel on_all = training_model(busy_profile(0.020, std::nullopt));
+  REQUIRE(on_all.slowed.size() == 1);
+  CHECK(on_all.slowed[0].seconds == doctest::Approx(0.004));
+  ProfileResult idle = busy_profile(0.016, 0.022);
+  idle.prep_by_workers[0].workers_seconds_per_sample = idle.prep_by_workers[1].workers_seconds_per_sample = 0.001;
+  CHECK(training_model(idle).slowed.empty());
+  ProfileResult ranks = busy_profile(0.018, 0.022);
+  ranks.settings.accelerators = 2;
+  CHECK(training_model(ranks).slowed.empty());
+  ProfileResult computes = busy_profile(0.018, 0.022);
+  computes.runs[1].cores_used = 0.9;
+  CHECK(training_model(computes).slowed.empty());
+}
+
+TEST_CASE("batches that come late on fewer cores are taken over as late as drains there saw") {
+  ProfileResult profile = busy_profile(0.016, 0.016);
+  const auto lost = [&profile](int workers, double cores) {
+    const TrainingModel model = training_model(profile);
+    return held_up_seconds(model, workers, cores, 200) / model.step_samples;
+  };
+  CHECK(lost(2, 1) == doctest::Approx(0).epsilon(1e-9).scale(1e-3));
+  profile.prep_by_workers[0].on_fewer_cores->busy_take_over_seconds_per_sample = 0.0002;
+  profile.prep_by_workers[1].on_fewer_cores->busy_take_over_seconds_per_sample = 0.0005;
+  for (const int workers : {1, 2, 8}) CHECK(lost(workers, 1) == doctest::Approx(0.00035));
+}
