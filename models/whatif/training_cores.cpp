@@ -99,8 +99,11 @@ void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measur
   const TrainingRates by_law = predicted(1);
   if (by_law.prep < by_law.ingestion) {
     if (by_law.prep_limit != TrainingRates::Limit::cores) return;
-    // A run of a few windows weighs less than the law, which is right to a tenth, or than drains on as many cores, which see all but the steps.
-    const double law_error = model.prep_on_fewer.empty() ? 0.1 : 0.05;
+    // A run of a few windows weighs less than the law, or than drains on as many cores, which see all but the steps.
+    constexpr double steps_error = 0.03;
+    const double drained_error = half_width(by_law.ci95_prep, by_law.prep);
+    const double law_error =
+        model.prep_on_fewer.empty() ? law_on_fewer_cores_error : std::clamp(drained_error, steps_error, law_on_fewer_cores_error);
     const double weight = law_error * law_error / (law_error * law_error + error * error);
     const double pause = model.pause_seconds / model.step_samples;
     const double lasted = 1 / measured.samples_per_s - pause;
@@ -110,7 +113,8 @@ void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measur
     model.fewer_cores = fewer;
     return;
   }
-  constexpr double whole_slice = 1.6;
+  // A whole slice; where drains there are known, what they and computing do not say may be more.
+  const double whole_slice = model.prep_on_fewer.empty() ? 1.6 : 3;
   // Where enough cores are left that nothing is taken, or something else holds steps up for longer, the rate says nothing of it.
   constexpr double clearly = 2;
   if (predicted(0).samples_per_s - predicted(whole_slice).samples_per_s <= clearly * error * measured.samples_per_s) return;

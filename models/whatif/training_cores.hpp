@@ -11,6 +11,8 @@ namespace dsanalyze {
 inline constexpr double hardly_apart = 0.056;
 /// Of the cores: training that takes less leaves the workers alone, and one that takes twice as much does not.
 inline constexpr double least_training_share = 0.05;
+/// To which what all cores say of fewer is right, as a share.
+inline constexpr double law_on_fewer_cores_error = 0.1;
 
 /// Half of an interval over its value, 0 to 1; 0 without a value.
 double half_width(const Interval& interval, double value);

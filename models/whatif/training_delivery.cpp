@@ -23,13 +23,20 @@ double busy_share(const TrainingModel& model, double cores, double rate) {
 
 /// What computing a step takes longer with busy workers of which so many share a core: along the logarithm of that, as each of them has a part of a
 /// core that the training process waits for.
-double slowed_seconds(const TrainingModel& model, double sharing) {
-  if (model.slowed.empty()) return 0;
+struct SlowedBy {
+  double seconds = 0;
+  double extrapolated = 0;  ///< of them, beyond what was measured
+};
+
+SlowedBy slowed_by(const TrainingModel& model, double sharing) {
+  if (model.slowed.empty()) return {};
   const TrainingModel::Slowed& on_all = model.slowed.front();
   const TrainingModel::Slowed& on_fewer = model.slowed.back();
-  if (on_fewer.sharing <= on_all.sharing || sharing <= 0) return on_all.seconds;
-  const double part = std::log(sharing / on_all.sharing) / std::log(on_fewer.sharing / on_all.sharing);
-  return std::max(std::lerp(on_all.seconds, on_fewer.seconds, part), 0.0);
+  if (on_fewer.sharing <= on_all.sharing || sharing <= 0) return {on_all.seconds, 0};
+  constexpr double most = 3;  // what is measured is twice as many that share a core
+  const double part = std::min(std::log(sharing / on_all.sharing) / std::log(on_fewer.sharing / on_all.sharing), most);
+  const double seconds = std::max(std::lerp(on_all.seconds, on_fewer.seconds, part), 0.0);
+  return {seconds, std::max(seconds - on_fewer.seconds, 0.0)};
 }
 
 /// Of the nearest number of workers, what taking a sample over takes while they prepare; nothing: not measured.
@@ -71,14 +78,9 @@ double held_up_seconds(const TrainingModel& model, int workers, double cores, do
   if (workers == 0 || !busy) return 0;
   const auto late = [&model](double take_over) { return std::max(take_over - model.take_over, 0.0) * model.step_samples / model.ranks; };
   const double share = busy_share(model, cores, rate);
-  const double slowed = slowed_seconds(model, model.ranks * workers / cores);
-  if (cores >= model.cores) return share * model.held_up_fraction * (late(*busy) + slowed);
-  const double as_on_all = share * model.held_up_fraction * (late(*busy) + slowed_seconds(model, model.ranks * workers / model.cores));
-  const double taken = model.fewer_cores ? model.fewer_cores->taken_factor : 1;
-  if (const auto there = busy_take_over_on_fewer(model); there && model.slowed.size() > 1) {
-    const double part = std::clamp((model.cores - cores) / (model.cores - model.prep_fewer_cores), 0.0, 1.0);
-    return std::max(as_on_all, share * taken * (std::lerp(late(*busy), late(*there), part) + slowed));
-  }
+  const auto slowed = [&](double on_cores) { return slowed_by(model, model.ranks * workers / on_cores).seconds; };
+  const double as_on_all = share * model.held_up_fraction * (late(*busy) + slowed(model.cores));
+  if (cores >= model.cores) return share * model.held_up_fraction * (late(*busy) + slowed(cores));
   // A worker that wakes also takes a core from the training process, for its slice or until its batch is done. Measured on one core, with steps of 5
   // to 40 ms and one to three workers, it was 0.47 to 0.75 of that; 0.1 to 0.45 on another machine, so that profiles measure it.
   constexpr double slice_seconds = 0.003;  // Linux's least, sched(7)
@@ -86,7 +88,22 @@ double held_up_seconds(const TrainingModel& model, int workers, double cores, do
   constexpr double most_taken = 0.65;
   const double slice = std::min(model.worker_cpu.value_or(0) * model.step_samples / model.ranks, slice_seconds);
   const double of_slice = std::clamp(least_taken + 2 * (used_by_workers(model, rate) - (cores - 1)), 0.0, most_taken);
-  return std::max(as_on_all, share * slowed + std::min(model.cores - cores, 1.0) * taken * of_slice * slice);
+  const double taken = model.fewer_cores ? model.fewer_cores->taken_factor : 1;
+  if (const auto there = busy_take_over_on_fewer(model); there && model.slowed.size() > 1) {
+    const double part = std::min((model.cores - cores) / (model.cores - model.prep_fewer_cores), 1.0);
+    const double on_fewer = share * (late(std::max(*there, *busy)) + slowed(std::min(cores, model.prep_fewer_cores)));
+    return std::lerp(as_on_all, std::max(on_fewer + (taken - 1) * of_slice * slice, as_on_all), part);
+  }
+  return std::max(as_on_all, share * slowed(cores) + std::min(model.cores - cores, 1.0) * taken * of_slice * slice);
+}
+
+double held_up_error_seconds(const TrainingModel& model, int workers, double cores, double rate) {
+  if (workers == 0) return 0;
+  return busy_share(model, cores, rate) * slowed_by(model, model.ranks * workers / cores).extrapolated / 2;
+}
+
+double delivery_seconds(const TrainingModel& model, int workers, double cores, double samples_per_s) {
+  return workers > 0 ? model.delivery_seconds + held_up_seconds(model, workers, cores, samples_per_s) : 0;
 }
 
 std::vector<TrainingModel::Slowed> slowed_of(const TrainingModel& model, const ProfileResult& profile) {
@@ -116,10 +133,6 @@ double steady_delivery_seconds(const TrainingModel& model, int workers, double c
     (reached(middle) ? low : high) = middle;
   }
   return delivery_seconds(model, workers, cores, low);
-}
-
-double delivery_seconds(const TrainingModel& model, int workers, double cores, double samples_per_s) {
-  return workers > 0 ? model.delivery_seconds + held_up_seconds(model, workers, cores, samples_per_s) : 0;
 }
 
 }  // namespace dsanalyze

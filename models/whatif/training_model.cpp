@@ -64,6 +64,7 @@ void take_fewer_cores(const ProfileResult& profile, TrainingModel& model) {
   for (const WorkerPoint& point : profile.prep_by_workers) {
     if (point.workers < 1 || point.samples_per_s <= 0 || !point.on_fewer_cores || point.on_fewer_cores->samples_per_s <= 0) continue;
     const FewerCoresPoint& fewer = *point.on_fewer_cores;
+    if (fewer.ci95_samples_per_s.high <= fewer.ci95_samples_per_s.low) continue;  // of a single window
     if (fewer.cores < 1 || fewer.cores >= model.cores || (model.prep_fewer_cores > 0 && fewer.cores != model.prep_fewer_cores)) continue;
     model.prep_fewer_cores = fewer.cores;
     model.prep_on_fewer.push_back(
@@ -237,8 +238,9 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   const double step = (model.step_samples / model.ingestion - model.outside_seconds) / speed + model.outside_seconds;
   const double delivery = steady_delivery_seconds(model, workers, cores, rates.prep, step);
   rates.ingestion = model.step_samples / (step + delivery);
-  rates.ci95_ingestion = around(rates.ingestion, std::hypot(model.ingestion_error, model.run_error,
-                                                            model.fewer_cores && cores < model.cores ? model.fewer_cores->taken_error : 0));
+  const double held_up_error = held_up_error_seconds(model, workers, cores, std::min(rates.prep, rates.ingestion)) / (step + delivery);
+  const double fewer_error = model.fewer_cores && cores < model.cores ? model.fewer_cores->taken_error : 0;
+  rates.ci95_ingestion = around(rates.ingestion, std::hypot(std::hypot(model.ingestion_error, model.run_error), fewer_error, held_up_error));
   const auto in_turn = [](double prep, double ingestion) { return prep > 0 && ingestion > 0 ? 1 / (1 / prep + 1 / ingestion) : 0; };
 
   double of_cores = std::numeric_limits<double>::infinity();

@@ -56,16 +56,20 @@ struct Known {
   [[nodiscard]] double rate() const { return law.rate * of_law.factor; }
 };
 
-/// Of all points with workers, or of those without, workers rising. A point of a drain too short to be sure of counts together with the one before
-/// it, by their errors: as if the law could change so much from one to the next.
+/// Of all points with workers, or of those without, workers rising. A point of a drain too short to be as sure of as of others counts together with
+/// the one before it, by their errors: as if the law could change so much from one to the next.
 std::vector<Known> known_points(const TrainingModel& model, bool with_workers) {
   constexpr double unsure = 0.05;
+  constexpr double clearly = 1.5;
+  double surest = 1;
+  for (const TrainingModel::Point& point : model.prep)
+    if ((point.workers > 0) == with_workers) surest = std::min(surest, point.error);
   std::vector<Known> points;
   for (const TrainingModel::Point& point : model.prep) {
     if ((point.workers > 0) != with_workers) continue;
     const PrepLaw law = prep_law(model, point.workers, model.cores);
     Known known{point.workers, law, {point.samples_per_s / law.rate, point.error}};
-    if (known.of_law.error > unsure && with_workers && !points.empty() && points.back().law.limit == law.limit) {
+    if (known.of_law.error > std::max(unsure, clearly * surest) && with_workers && !points.empty() && points.back().law.limit == law.limit) {
       const double before = std::pow(std::hypot(unsure, points.back().of_law.error), -2);
       const double own = std::pow(known.of_law.error, -2);
       known.of_law.factor = (own * known.of_law.factor + before * points.back().of_law.factor) / (own + before);
@@ -170,63 +174,74 @@ PrepRate limited_by(const TrainingModel& model, const std::vector<Known>& points
   return {law * correction.factor, correction.error, limit, limit == Limit::cores ? correction.factor : 1};
 }
 
-using RatesByLimit = std::array<PrepRate, limits.size()>;
-
-RatesByLimit rates_by_limit(const TrainingModel& model, const std::vector<Known>& points, double workers, double cores) {
-  RatesByLimit rates;
-  std::ranges::transform(limits, rates.begin(), [&](Limit limit) { return limited_by(model, points, limit, workers, cores); });
-  return rates;
-}
-
 /// P as far as what was measured on all cores says it.
 double by_all_cores(const TrainingModel& model, const std::vector<Known>& points, double workers, double cores) {
-  return std::ranges::min(rates_by_limit(model, points, workers, cores), {}, &PrepRate::rate).rate;
+  double lowest = no_limit;
+  for (const Limit limit : limits) lowest = std::min(lowest, limited_by(model, points, limit, workers, cores).rate);
+  return lowest;
 }
 
-/// What drains on fewer cores say of what is expected by all others.
-struct OnFewerCores {
-  Correction correction;
-  double unsure = 1;  ///< how far the error of what is expected still counts, 0 to 1
+/// What drains on fewer cores say.
+struct OnFewer {
+  std::vector<Knot> supplied;  ///< P; its correction is of P on all cores
+  std::vector<Knot> by_cores;  ///< what the cores let workers supply; its correction is of what all cores say of that
 };
 
-/// With the workers that they had. Where there are still fewer cores, these are a part of those for the part of the workers that shares one. With
-/// more cores, what these let the workers supply goes to what all of them do.
-OnFewerCores on_fewer_cores(const TrainingModel& model, const std::vector<Known>& points, int workers, double cores) {
-  if (model.prep_on_fewer.empty() || workers < 1 || cores >= model.cores) return {};
-  const double fewer = model.prep_fewer_cores;
-  const auto expected = [&](double some, double on_cores) { return by_all_cores(model, points, some, on_cores); };
-  // Drains of a few seconds count for the less, the less sure they are; what is expected is right to an eighth. They count alike, so that what rises
-  // with workers still does.
-  constexpr double expected_error = 0.125;
-  double squares = 0;
-  for (const TrainingModel::Point& point : model.prep_on_fewer) squares += point.error * point.error;
-  const double weight = 1 / (1 + squares / static_cast<double>(model.prep_on_fewer.size()) / (expected_error * expected_error));
-  std::vector<Knot> knots;
+/// Workers that supply as much there as on all cores say that the cores let them supply what is expected, or more.
+OnFewer on_fewer(const TrainingModel& model, const std::vector<Known>& points) {
+  constexpr double all_but = 0.05;  // of what they supply on all cores: from there on the cores are what holds them up
+  OnFewer known;
   for (const TrainingModel::Point& point : model.prep_on_fewer) {
-    const double law = expected(point.workers, fewer);
-    const double rate = std::min(law * std::pow(point.samples_per_s / law, weight), expected(point.workers, model.cores));
-    knots.push_back({static_cast<double>(point.workers), rate, {rate / law, std::sqrt(weight) * point.error}});
+    const auto workers = static_cast<double>(point.workers);
+    const double on_all = by_all_cores(model, points, workers, model.cores);
+    const double law = limited_by(model, points, Limit::cores, workers, model.prep_fewer_cores).rate;
+    const double expected = std::min(law, on_all);
+    // The less sure it is, the less it counts.
+    const double weight = 1 / (1 + std::pow(point.error / law_on_fewer_cores_error, 2));
+    const double rate = std::min(expected * std::pow(point.samples_per_s / expected, weight), on_all);
+    const double error = std::sqrt(weight) * point.error;
+    const double held_up = std::clamp((1 - rate / on_all) / all_but, 0.0, 1.0);
+    const double by_cores = std::lerp(std::max(law, rate), rate, held_up);
+    known.supplied.push_back({workers, rate, {rate / on_all, error}});
+    known.by_cores.push_back({workers, by_cores, {by_cores / law, error}});
   }
-  const double here = expected(workers, cores);
-  const double on_all = expected(workers, model.cores);
+  // More workers make none slower, and are no faster than in proportion, unless that was measured.
+  const auto lower = [&known](std::size_t at, double most) {
+    Knot& knot = known.by_cores[at];
+    most = std::max(most, known.supplied[at].rate);
+    if (knot.rate <= most) return;
+    knot.of_law.factor *= most / knot.rate;
+    knot.rate = most;
+  };
+  for (std::size_t at = known.by_cores.size(); at-- > 1;) lower(at - 1, known.by_cores[at].rate);
+  for (std::size_t at = 1; at < known.by_cores.size(); ++at)
+    lower(at, known.by_cores[at - 1].rate * known.by_cores[at].workers / known.by_cores[at - 1].workers);
+  return known;
+}
+
+/// What so many of the cores let the workers supply. Between fewer and all cores it lies on a straight line; still fewer are a part of those for the
+/// workers that share them. Fewer workers than were drained there supply as much as on all cores, and no more than those.
+PrepRate limited_by_fewer_cores(const TrainingModel& model, const std::vector<Known>& points, int workers, double cores) {
+  const double fewer = model.prep_fewer_cores;
+  const auto expected = [&](double some, double on_cores) { return limited_by(model, points, Limit::cores, some, on_cores); };
+  const OnFewer known = on_fewer(model, points);
+  const double part = std::max((cores - fewer) / (model.cores - fewer), 0.0);
+  const double on_all = by_all_cores(model, points, workers, model.cores);
+  const Correction supplied = between(known.supplied, workers, on_all);
+  const Knot& first = known.supplied.front();
+  const double there = workers < first.workers ? first.rate : supplied.factor * on_all;
   const double shared = workers * std::max(fewer / cores, 1.0);
-  const double expected_on_fewer = expected(shared, fewer);
-  Correction known = between(knots, shared, expected_on_fewer);
-  double on_fewer = known.factor * expected_on_fewer;
-  if (const Knot& first = knots.front(); shared < first.workers) {
-    // They have a core each, as on all cores; how many of them it takes until they hold each other up is not known.
-    const double in_proportion = first.rate * shared / first.workers;
-    on_fewer = std::min(expected(shared, model.cores), first.rate);
-    known = {on_fewer / expected_on_fewer, std::hypot(first.of_law.error, std::abs(on_fewer - in_proportion) / 2 / on_fewer)};
-  }
-  if (cores > fewer) {
-    const double part = (cores - fewer) / (model.cores - fewer);
-    const double by_cores = limited_by(model, points, Limit::cores, workers, model.cores).rate;
-    return {{std::min(std::lerp(on_fewer, by_cores, part), on_all) / here, (1 - part) * known.error}, part};
-  }
-  // The training process is one, however few workers share a core.
-  const double scaled = prep_law(model, shared, fewer).limit == Limit::process ? known.factor * here : on_fewer * cores / fewer;
-  return {{std::min(scaled, on_all) / here, known.error}, 1 - cores / fewer};
+  const double law = expected(shared, fewer).rate;
+  const Correction by_cores = between(known.by_cores, shared, law);
+  const double of_all = expected(workers, model.cores).rate;
+  const double law_on_fewer = expected(workers, fewer).rate;
+  const double on_as_many = between(known.by_cores, workers, law_on_fewer).factor * law_on_fewer;
+  const double cores_let =
+      std::min({std::lerp(by_cores.factor * law * std::min(cores / fewer, 1.0), of_all, part), std::lerp(on_as_many, of_all, part), of_all});
+  const double rate = std::min(cores_let, std::lerp(std::min(there, on_all), on_all, part));
+  const double unsure = cores < fewer ? 1 - cores / fewer : part;  // how far the error of what is expected counts
+  const double error = (1 - part) * std::max(supplied.error, by_cores.error);
+  return {rate, std::hypot(error, unsure * expected(workers, cores).error), Limit::cores, cores_let / law_of(model, Limit::cores, workers, cores)};
 }
 
 }  // namespace
@@ -241,13 +256,10 @@ PrepLaw prep_law(const TrainingModel& model, double workers, double cores) {
 PrepRate prep_from_memory(const TrainingModel& model, int workers, double cores) {
   const std::vector<Known> points = known_points(model, workers > 0);
   const double beside_steps = workers > 0 ? model.beside_steps * prep_factor(model, cores) : 1;
-  RatesByLimit rates = rates_by_limit(model, points, workers, cores);
-  const OnFewerCores fewer = on_fewer_cores(model, points, workers, cores);
-  for (PrepRate& rate : rates) {
-    rate.rate *= fewer.correction.factor;
-    rate.error = std::hypot(fewer.correction.error, fewer.unsure * rate.error);
-  }
+  std::array<PrepRate, limits.size()> rates;
+  std::ranges::transform(limits, rates.begin(), [&](Limit limit) { return limited_by(model, points, limit, workers, cores); });
   PrepRate& by_cores = rates[static_cast<std::size_t>(Limit::cores)];
+  if (workers > 0 && cores < model.cores && !model.prep_on_fewer.empty()) by_cores = limited_by_fewer_cores(model, points, workers, cores);
   by_cores.rate *= beside_steps;
   by_cores.of_cores *= beside_steps;
   if (beside_steps != 1) by_cores.error = std::hypot(by_cores.error, model.beside_steps_error, prep_factor_error(model, cores));
@@ -255,12 +267,6 @@ PrepRate prep_from_memory(const TrainingModel& model, int workers, double cores)
   for (const PrepRate& rate : rates)
     if (rate.rate < (1 - rounding) * lowest.rate) lowest = rate;
   lowest.of_cores = by_cores.of_cores;
-  // What the job's own workers lost on fewer cores, where these limited them, workers and training lose together. Both have no less than workers
-  // alone.
-  const double from_fewer = std::max(cores, model.prep_fewer_cores);
-  if (fewer.unsure < 1 && prep_law(model, model.workers, from_fewer).limit == Limit::cores)
-    lowest.of_cores *= std::min(on_fewer_cores(model, points, model.workers, from_fewer).correction.factor, 1.0);
-  lowest.of_cores = std::max(lowest.of_cores, lowest.rate / law_of(model, Limit::cores, workers, cores));
   // A point itself is right but for its own interval, whichever limit it tells of.
   const auto point = std::ranges::find(points, workers, &Known::workers);
   if (cores == model.cores && point != points.end())

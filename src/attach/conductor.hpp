@@ -136,6 +136,7 @@ class Conductor {
   void say_waiting_so_far();
   void say_phase() const;
   void say_prep() const;
+  void say_prep_on_fewer_cores() const;
   void take_windows();
   void keep(int rank, StepWindow window);
   void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
@@ -167,12 +168,14 @@ class Conductor {
   PhaseMeasurement& measurement();
   [[nodiscard]] bool plans_fewer_cores() const;
   [[nodiscard]] bool worth_fewer_cores(Nanoseconds now) const;
+  [[nodiscard]] bool has_time_on_fewer_cores(Nanoseconds now) const;
   [[nodiscard]] std::vector<int> fewer_cpus() const;
   [[nodiscard]] bool is_draining() const { return m_stage == Stage::warm || m_stage == Stage::drains || m_stage == Stage::fewer_drains; }
   [[nodiscard]] double fewer_seconds() const { return stage_seconds(Stage::fewer_drains) + stage_seconds(Stage::fewer_cores); }
   bool take_cores(Nanoseconds now);
   Answer next_fewer_drain(Nanoseconds now);
   [[nodiscard]] std::vector<int> fewer_drain_workers() const;
+  [[nodiscard]] double fewer_drain_seconds(int workers, double seconds) const;
   void start_fewer_cores(Nanoseconds now);
   [[nodiscard]] bool fewer_cores_take_too_long(Nanoseconds now) const;
   [[nodiscard]] bool pauses_briefly() const;
@@ -203,7 +206,7 @@ class Conductor {
   TreeUse m_stage_use;              ///< at that time
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
   std::uint64_t m_most_steps = 0;   ///< of one stage, so that all fit into one epoch; 0: no limit
-  Nanoseconds m_fewer_since = 0;    ///< the training has had fewer cores
+  Nanoseconds m_fewer_since = 0;    ///< of its two stages on fewer cores, the one that goes on
   double m_fewer_seconds = 0;       ///< that the other phases have left for its steps there
   int m_round = 0;                  ///< of the phases
   bool m_cut_short = false;         ///< by that limit

@@ -30,10 +30,12 @@ bool Conductor::plans_fewer_cores() const {
          m_training.loader->workers >= 1 && stage_seconds(Stage::fewer_cores) >= least_seconds;
 }
 
+bool Conductor::has_time_on_fewer_cores(Nanoseconds now) const { return to_seconds(now - *m_begin) + least_seconds <= m_plan.seconds; }
+
 /// Fewer cores are tried of a training whose own steps leave them alone: what takes many threads would have fewer, had it been started there.
 bool Conductor::worth_fewer_cores(Nanoseconds now) const {
   constexpr double most_used = 0.5;  // of a core, by the steps
-  if (!plans_fewer_cores() || to_seconds(now - *m_begin) + least_seconds > m_plan.seconds) return false;
+  if (!plans_fewer_cores() || !has_time_on_fewer_cores(now)) return false;
   const auto steps = m_training.phases.find(AttachPhase::synthetic);
   if (steps == m_training.phases.end() || !steps->second.before || !steps->second.after) return false;
   const TreeUse& before = *steps->second.before;
@@ -74,9 +76,12 @@ bool Conductor::pauses_briefly() const {
 
 /// Workers that chose their CPUs themselves had more than the training was to have: then what was measured is of something else.
 Answer Conductor::end_fewer_cores(Nanoseconds now) {
-  if (m_plan.restrict_to(fewer_cpus()) != std::optional<std::size_t>(0) || m_training.on_fewer_cores->by_rank.empty()) {
+  if (m_plan.restrict_to(fewer_cpus()) != std::optional<std::size_t>(0)) {
     m_training.on_fewer_cores.reset();
-  } else {
+    m_training.drains_on_fewer_cores.clear();
+  } else if (m_training.on_fewer_cores && m_training.on_fewer_cores->by_rank.empty()) {
+    m_training.on_fewer_cores.reset();
+  } else if (m_training.on_fewer_cores) {
     const Estimate rate = estimate_of_ratio(stretches_of(*m_training.on_fewer_cores));
     m_events.note(fmt::format("as found, on {} core{}: {:.1f} samples/s", m_plan.fewer_cores, m_plan.fewer_cores == 1 ? "" : "s", rate.value));
   }

@@ -107,21 +107,29 @@ std::vector<int> Conductor::fewer_drain_workers() const {
 /// Each number of workers once, then those that are not sure, as long as there is time.
 Answer Conductor::next_fewer_drain(Nanoseconds now) {
   std::vector<DrainMeasurement>& drains = m_training.drains_on_fewer_cores;
-  constexpr double starting = 1;     // workers, and stopping them
   constexpr double most_shares = 2;  // where the other phases have left them
-  const double part = stage_seconds(Stage::fewer_drains) / static_cast<double>(m_fewer_workers.size() + 2);
-  const double taken = to_seconds(now - m_stage_begin);
-  const double next = drains.empty() ? part + starting : taken / static_cast<double>(drains.size());
-  const bool all_once = drains.size() >= m_fewer_workers.size();
-  const double latest = std::min(m_plan.seconds - stage_seconds(Stage::fewer_cores) - to_seconds(m_stage_begin - *m_begin),
-                                 most_shares * stage_seconds(Stage::fewer_drains));
+  const double part = std::min(stage_seconds(Stage::fewer_drains) / static_cast<double>(m_fewer_workers.size() + 2), most_drain_seconds);
+  const double before = to_seconds(m_stage_begin - *m_begin);
+  const double latest = std::min(m_plan.seconds - stage_seconds(Stage::fewer_cores) - before, most_shares * stage_seconds(Stage::fewer_drains));
   std::optional<int> workers;
-  if (!all_once)
+  if (drains.size() < m_fewer_workers.size())
     workers = m_fewer_workers[drains.size()];
   else
     workers = unsure_workers(m_fewer_workers, least_windows, [this](int each) { return m_training.drains_on_fewer_cores_of(each); });
-  if (!workers || taken + next > latest) return start_stage(Stage::fewer_cores, now);
-  return start_drain(drains, *workers, std::min(part, most_drain_seconds));
+  if (workers && to_seconds(now - m_stage_begin) + fewer_drain_seconds(*workers, part) <= latest) return start_drain(drains, *workers, part);
+  say_prep_on_fewer_cores();
+  if (has_time_on_fewer_cores(now)) return start_stage(Stage::fewer_cores, now);
+  return end_fewer_cores(now);
+}
+
+/// Of a drain there that is to take `seconds`: as long as its workers need for two batches each, whatever it is to take.
+double Conductor::fewer_drain_seconds(int workers, double seconds) const {
+  constexpr double starting = 1;  // workers, and stopping them
+  const auto drain = std::ranges::find(m_training.drains, workers, &DrainMeasurement::workers);
+  const DrainedMessage& drained = drain->by_rank.begin()->second;
+  const std::size_t least = std::min<std::size_t>(drained.delivered.size(), 2 * static_cast<std::size_t>(std::max(workers, 1)));
+  const double on_all = least > 0 ? to_seconds(drained.delivered[least - 1] - drained.begin) : 0;
+  return std::max(seconds + starting, on_all * static_cast<double>(m_training.cpus.begin()->second.size()) / m_plan.fewer_cores);
 }
 
 /// Beside what is still to come; another round of the phases is, where they had few steps.

@@ -67,6 +67,16 @@ void Conductor::say_prep() const {
   m_events.note(note);
 }
 
+void Conductor::say_prep_on_fewer_cores() const {
+  std::string rates;
+  for (const int workers : m_fewer_workers) {
+    const Estimate prep = estimate_of_ratio(stretches_of(m_training.drains_on_fewer_cores_of(workers)));
+    if (prep.windows == 0) continue;
+    rates += fmt::format("{}{:.1f} with {} worker{}", rates.empty() ? "" : ", ", prep.value, workers, workers == 1 ? "" : "s");
+  }
+  if (!rates.empty()) m_events.note(fmt::format("prep, on {} core{}: {} samples/s", m_plan.fewer_cores, m_plan.fewer_cores == 1 ? "" : "s", rates));
+}
+
 /// Of the time between two checkpoints of the phase full.
 void Conductor::take_spent(Member& member) {
   const CheckpointMessage& at = *member.at;

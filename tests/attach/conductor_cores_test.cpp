@@ -70,6 +70,7 @@ TEST_CASE("in the end the training as found is measured on fewer cores, and what
   CHECK(conductor.training().on_fewer_cores->steady);
   CHECK(estimate_of_ratio(stretches_of(*conductor.training().on_fewer_cores)).value == doctest::Approx(2000));
   CHECK(made.notes.lines.back() == "as found, on 1 core: 2000.0 samples/s");
+  CHECK(made.notes.lines.at(made.notes.lines.size() - 2) == "prep, on 1 core: 6400.0 with 2 workers, 6400.0 with 1 worker samples/s");
   CHECK(made.training.members.at(0).ended);
 }
 
@@ -106,8 +107,17 @@ TEST_CASE("before that, its loader is drained there, with the numbers of workers
   const Workers unsure = drained([](OnFewerCores& made) { made.training.drained_spread = 0.3; });
   CHECK(unsure.size() > 2);
   CHECK(std::ranges::count(unsure, 1) >= 1);
-  // As found counts for more where there is little time; a drain that fails is not repeated.
+  // A drain that fails there is not repeated, and one that failed on all cores is not tried.
+  CHECK(drained([](OnFewerCores& made) {
+          made.training.drained_spread = 0.3;
+          made.training.until = [&training = made.training] {
+            training.drained_error = training.restricted ? "RuntimeError: no more" : "";
+            return false;
+          };
+        }) == Workers{2, 1});
   CHECK(drained([](OnFewerCores& made) { made.training.drained_error = "RuntimeError: no more"; }).empty());
+  // Where two batches of each worker take too long, the training as found counts for more.
+  CHECK(drained([](OnFewerCores& made) { made.training.drained = 9; }).empty());
 }
 
 TEST_CASE("no cores are taken from a training of which that would say nothing, nor where there is no time") {
@@ -172,7 +182,8 @@ TEST_CASE("where workers chose other cores meanwhile, what was measured is dropp
   made.training.run(conductor);
   CHECK(conductor.finished());
   CHECK_FALSE(conductor.training().on_fewer_cores);
-  CHECK_FALSE(says(made.notes.lines.back(), "on 1 core"));
+  CHECK(conductor.training().drains_on_fewer_cores.empty());
+  CHECK_FALSE(says(made.notes.lines.back(), "as found, on 1 core"));
 }
 
 TEST_CASE("the end of an epoch ends what is measured on fewer cores, before the script validates there") {
@@ -213,39 +224,62 @@ TEST_CASE("what is measured on fewer cores goes on over the ends of epochs that 
   }
 }
 
+namespace {
+
+/// The two moments at which something may go wrong there: while the loader is drained, and while the training is measured.
+enum class Moment { drain, found };
+
+/// Stops a training at one of them.
+void stop_at(Moment moment, OnFewerCores& made, const Conductor& conductor) {
+  made.training.until = [&made, &conductor, moment] {
+    return moment == Moment::drain ? made.training.restricted : conductor.training().on_fewer_cores.has_value();
+  };
+}
+
+}  // namespace
+
 TEST_CASE("what fails on fewer cores takes nothing from what was measured before") {
-  OnFewerCores made;
-  Conductor conductor = made.conductor();
-  CHECK_FALSE(conductor.give_up_fewer_cores());
-  made.training.until = [&made] { return made.training.restricted; };
-  made.training.run(conductor);
-  CHECK_THROWS_AS(conductor.receive(0, OffMessage{"it cannot be followed"}, made.training.now), const Error&);
-  CHECK(conductor.give_up_fewer_cores());
-  CHECK(conductor.finished());
-  CHECK_FALSE(conductor.training().on_fewer_cores);
-  CHECK_FALSE(conductor.give_up_fewer_cores());
+  for (const Moment moment : {Moment::drain, Moment::found}) {
+    OnFewerCores made;
+    Conductor conductor = made.conductor();
+    CHECK_FALSE(conductor.give_up_fewer_cores());
+    stop_at(moment, made, conductor);
+    made.training.run(conductor);
+    REQUIRE_FALSE(conductor.finished());
+    CHECK_THROWS_AS(conductor.receive(0, OffMessage{"it cannot be followed"}, made.training.now), const Error&);
+    CHECK(conductor.give_up_fewer_cores());
+    CHECK(conductor.finished());
+    CHECK_FALSE(conductor.training().on_fewer_cores);
+    CHECK(rate(conductor, AttachPhase::cached) == doctest::Approx(4000));
+    CHECK(conductor.training().drains_on_fewer_cores.size() == (moment == Moment::found ? 2 : 1));
+    CHECK_FALSE(conductor.give_up_fewer_cores());
+  }
 }
 
 TEST_CASE("where no checkpoint comes on fewer cores, the profile ends without them") {
-  OnFewerCores made;
-  Conductor conductor = made.conductor();
-  made.training.until = [&made] { return made.training.restricted; };
-  made.training.run(conductor);
-  conductor.tick(made.training.now + to_nanoseconds(17));  // Thrice its share of 60 s are 18 s.
-  CHECK_FALSE(conductor.finished());
-  conductor.tick(made.training.now + to_nanoseconds(19));
-  CHECK(conductor.finished());
-  CHECK_FALSE(conductor.training().on_fewer_cores);
+  for (const Moment moment : {Moment::drain, Moment::found}) {
+    OnFewerCores made;
+    Conductor conductor = made.conductor();
+    stop_at(moment, made, conductor);
+    made.training.run(conductor);
+    conductor.tick(made.training.now + to_nanoseconds(17));  // Thrice its share of 60 s are 18 s.
+    CHECK_FALSE(conductor.finished());
+    conductor.tick(made.training.now + to_nanoseconds(19));
+    CHECK(conductor.finished());
+    CHECK_FALSE(conductor.training().on_fewer_cores);
+  }
 }
 
 TEST_CASE("a script that ends on fewer cores has gone through all phases") {
-  OnFewerCores made;
-  Conductor conductor = made.conductor();
-  made.training.until = [&made] { return made.training.restricted; };
-  made.training.run(conductor);
-  REQUIRE(made.training.restricted);
-  CHECK_FALSE(conductor.finished());
-  CHECK_NOTHROW(conductor.leave(0, made.training.now));
-  CHECK(conductor.finished());
-  CHECK(rate(conductor, AttachPhase::cached) == doctest::Approx(4000));
+  for (const Moment moment : {Moment::drain, Moment::found}) {
+    OnFewerCores made;
+    Conductor conductor = made.conductor();
+    stop_at(moment, made, conductor);
+    made.training.run(conductor);
+    REQUIRE(made.training.restricted);
+    CHECK_FALSE(conductor.finished());
+    CHECK_NOTHROW(conductor.leave(0, made.training.now));
+    CHECK(conductor.finished());
+    CHECK(rate(conductor, AttachPhase::cached) == doctest::Approx(4000));
+  }
 }

@@ -70,6 +70,38 @@ TEST_CASE("computing that fewer cores slow down no more than all do is taken for
   CHECK(training_model(computes).slowed.empty());
 }
 
+TEST_CASE("what a step loses on fewer cores goes over into what it loses on all, and more workers than were measured are less sure") {
+  TrainingModel model = training_model(busy_profile(0.018, 0.022));
+  model.held_up_fraction = 0.2;
+  CHECK(held_up_seconds(model, 2, 1.999, 200) == doctest::Approx(held_up_seconds(model, 2, 2, 200)).epsilon(0.01));
+  double before = 1;
+  for (const double cores : {0.5, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0}) {
+    CAPTURE(cores);
+    const double now = held_up_seconds(model, 2, cores, 150);
+    CHECK(now <= before);
+    before = now;
+  }
+  CHECK(held_up_error_seconds(model, 2, 1, 100) == 0);
+  CHECK(held_up_error_seconds(model, 8, 1, 100) == doctest::Approx(0.004));
+  CHECK(held_up_seconds(model, 800, 1, 100) < 0.02);
+  CHECK(rates_of(model, {.workers = 16, .cores = 1, .speed = 0.1}).ci95_ingestion.low <
+        rates_of(model, {.workers = 2, .cores = 1, .speed = 0.1}).ci95_ingestion.low - 2);
+}
+
+TEST_CASE("where neither drains nor computing lost anything on fewer cores, the training as found there still says what a step loses") {
+  ProfileResult profile = busy_profile(0.016, 0.016);
+  profile.ingestion = testing::rate(50);  // Steps of 320 ms are the slower ones.
+  profile.runs[0].samples_per_s = 50;
+  profile.runs[0].ci95_samples_per_s = {49.9, 50.1};
+  profile.waits->step_seconds = 0.32;
+  profile.waits->compute.seconds_per_step = 0.32;
+  profile.waits->data.seconds_per_step = 0;
+  profile.on_fewer_cores = FewerCoresRecord{1, 16 / 0.323, {16 / 0.3231, 16 / 0.3229}, 0.32};
+  const TrainingModel model = training_model(profile);
+  REQUIRE(model.fewer_cores);
+  CHECK(16 / rates_of(model, {.cores = 1}).samples_per_s == doctest::Approx(0.323).epsilon(0.001).scale(0));
+}
+
 TEST_CASE("batches that come late on fewer cores are taken over as late as drains there saw") {
   ProfileResult profile = busy_profile(0.016, 0.016);
   const auto lost = [&profile](int workers, double cores) {

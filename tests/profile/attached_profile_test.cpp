@@ -107,6 +107,24 @@ TEST_CASE("what drains differ by from one to the next is in the interval of each
   CHECK(own < 0.75 * other);
 }
 
+TEST_CASE("a drain that had more cores than it should is no measure of how much drains differ") {
+  for (const bool escaped : {false, true}) {
+    LaunchedTraining launched = prep_bound();
+    DrainMeasurement drain = launched.training.drains.front();
+    drain.after->cpu_seconds = drain.before->cpu_seconds + to_seconds(drain.after->at - drain.before->at);
+    launched.training.drains_on_fewer_cores.assign(4, drain);
+    DrainMeasurement& last = launched.training.drains_on_fewer_cores.back();
+    for (auto& [rank, drained] : last.by_rank)
+      for (double& samples : drained.samples) samples *= 2;
+    if (escaped) last.after->cpu_seconds += to_seconds(last.after->at - last.before->at);
+    LaunchSettings settings;
+    settings.command = {"python3", "train.py"};
+    settings.plan.fewer_cores = 1;
+    const RateRecord prep = *attached_profile(launched, settings, HostFacts{}).prep;
+    CHECK((prep.ci95_samples_per_s.low > 0.9 * prep.samples_per_s) == escaped);
+  }
+}
+
 TEST_CASE("tokens of a sample, short shared memory and processes that were not watched are told") {
   LaunchedTraining launched = prep_bound();
   const ProfileResult plain = profile_of(launched);

@@ -88,6 +88,9 @@ class Modes:
     def close_cached(self):
         for record in self._roles.training:
             record.subset = None
+        self._close_second_loaders()
+
+    def _close_second_loaders(self):
         cached, self._cached = self._cached, {}
         for cycle in cached.values():
             cycle.close()
@@ -95,6 +98,7 @@ class Modes:
     def drain(self, iteration, reply):
         records = [iteration.record]
         with Randomness():
+            self._close_second_loaders()  # Their workers would prepare ahead beside the drain.
             for other, iterator in self.live():
                 if not other.held:
                     other.discard(iterator)

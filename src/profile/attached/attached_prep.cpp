@@ -148,31 +148,27 @@ bool is_alike(const LaunchedTraining& launched, const DrainMeasurement& further,
   });
 }
 
-/// Of one drain, half of the 95 % interval of its rate over that, by those that were repeated. What a machine gives changes from one ten seconds to
-/// the next, which the windows of a single drain do not show. 0: too few were repeated.
-double scatter_of_drains(const AttachedTraining& training) {
+/// Of one drain, half of the 95 % interval of its rate over that, by those that were repeated: each list has those that are alike. What a machine
+/// gives changes from one ten seconds to the next, which the windows of a single drain do not show. 0: too few were repeated.
+double scatter_of(const std::vector<Drains>& alike) {
   constexpr std::size_t least_degrees = 3;
   double squares = 0;
   std::size_t degrees = 0;
-  const auto take = [&](const Drains& drains) {
+  for (const Drains& drains : alike) {
     std::vector<double> rates;
     for (const DrainMeasurement* drain : drains)
       if (const auto stretches = stretches_of(*drain); !stretches.empty()) rates.push_back(estimate_of_ratio(stretches).value);
-    if (rates.size() < 2) return;
+    if (rates.size() < 2) continue;
     const double relative = standard_deviation(rates) / mean(rates);
     squares += relative * relative * static_cast<double>(rates.size() - 1);
     degrees += rates.size() - 1;
-  };
-  for (const DrainMeasurement& drain : training.drains) {
-    take(training.drains_of(drain.workers));
-    take(training.drains_on_fewer_cores_of(drain.workers));
   }
   return degrees >= least_degrees ? student_t95(degrees) * std::sqrt(squares / static_cast<double>(degrees)) : 0;
 }
 
-/// Of so many drains together, where one scatters so.
-RateRecord rate_of_drains(const Drains& drains, const std::vector<Stretch>& stretches, double scatter, const std::string& method) {
-  RateRecord rate = rate_record(stretches, method);
+/// Of drains together, where one scatters so.
+RateRecord rate_of_drains(const Drains& drains, double scatter, const std::string& method) {
+  RateRecord rate = rate_record(stretches_of(drains), method);
   const double half = std::min(scatter / std::sqrt(static_cast<double>(drains.size())), 1.0) * rate.samples_per_s;
   rate.ci95_samples_per_s = {std::min(rate.ci95_samples_per_s.low, rate.samples_per_s - half),
                              std::max(rate.ci95_samples_per_s.high, rate.samples_per_s + half)};
@@ -187,13 +183,22 @@ bool is_on_cores(const DrainMeasurement& drain, int cores) {
   return run.cores_used.value_or(0) <= cores + clock_error && !(run.storage_bytes && read_storage(run, least_from_storage));
 }
 
-/// Drained on fewer cores with as many workers as `first`.
-std::optional<FewerCoresPoint> on_fewer_cores(const LaunchedTraining& launched, const DrainMeasurement& first, int cores, double scatter) {
+/// The drains with as many workers as `first` that say the same of as much.
+Drains alike(const LaunchedTraining& launched, const DrainMeasurement& first) {
+  Drains drains = launched.training.drains_of(first.workers);
+  std::erase_if(drains, [&](const DrainMeasurement* each) { return each != &first && !is_alike(launched, *each, first); });
+  return drains;
+}
+
+Drains alike_on_fewer_cores(const LaunchedTraining& launched, const DrainMeasurement& first, int cores) {
   Drains drains = launched.training.drains_on_fewer_cores_of(first.workers);
   std::erase_if(drains, [&](const DrainMeasurement* each) { return !is_on_cores(*each, cores) || !is_alike(launched, *each, first); });
-  const std::vector<Stretch> stretches = stretches_of(drains);
-  if (stretches.empty()) return std::nullopt;
-  const RateRecord rate = rate_of_drains(drains, stretches, scatter, "");
+  return drains;
+}
+
+std::optional<FewerCoresPoint> on_fewer_cores(const Drains& drains, int cores, double scatter) {
+  if (stretches_of(drains).empty()) return std::nullopt;
+  const RateRecord rate = rate_of_drains(drains, scatter, "");
   return FewerCoresPoint{cores, rate.samples_per_s, rate.ci95_samples_per_s, take_over_seconds(drains, &DrainedMessage::busy_takes, &busy_take)};
 }
 
@@ -246,14 +251,18 @@ std::optional<double> read_before(const LaunchedTraining& launched, const DrainM
 
 void take_drains(const LaunchedTraining& launched, int fewer_cores, ProfileResult& result) {
   const AttachedTraining& training = launched.training;
-  const double scatter = scatter_of_drains(training);
+  std::vector<Drains> all;
   for (const DrainMeasurement& drain : training.drains) {
+    all.push_back(alike(launched, drain));
+    all.push_back(alike_on_fewer_cores(launched, drain, fewer_cores));
+  }
+  const double scatter = scatter_of(all);
+  for (std::size_t at = 0; at < training.drains.size(); ++at) {
+    const DrainMeasurement& drain = training.drains[at];
+    const Drains& drains = all[2 * at];
     if (stretches_of(drain).empty()) continue;
-    Drains drains = training.drains_of(drain.workers);
-    std::erase_if(drains, [&](const DrainMeasurement* each) { return each != &drain && !is_alike(launched, *each, drain); });
-    const std::vector<Stretch> stretches = stretches_of(drains);
     const RateRecord rate = rate_of_drains(
-        drains, stretches, scatter, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
+        drains, scatter, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
     const bool own = training.loader && drain.workers == training.loader->workers;
     if (is_not_separable(launched, drain)) {
       leave_out(launched, drain, result);
@@ -262,7 +271,7 @@ void take_drains(const LaunchedTraining& launched, int fewer_cores, ProfileResul
     }
     WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s};
     take_cpu(drains, point);
-    point.on_fewer_cores = on_fewer_cores(launched, drain, fewer_cores, scatter);
+    point.on_fewer_cores = on_fewer_cores(all[2 * at + 1], fewer_cores, scatter);
     result.prep_by_workers.push_back(point);
     if (!result.prep && own) {
       result.prep = rate;

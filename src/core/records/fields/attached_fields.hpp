@@ -134,8 +134,7 @@ struct Fields<SteadyRecord> {
 template <>
 struct Fields<FewerCoresRecord> {
   using R = FewerCoresRecord;
-  static constexpr int most_cores = std::numeric_limits<int>::max();
-  static constexpr std::tuple list{field("cores", &R::cores).in(1, most_cores), field("samples_per_s", &R::samples_per_s),
+  static constexpr std::tuple list{field("cores", &R::cores).in(1, std::numeric_limits<int>::max()), field("samples_per_s", &R::samples_per_s),
                                    field("ci95_samples_per_s", &R::ci95_samples_per_s),
                                    field("compute_seconds_per_step", &R::compute_seconds_per_step).omitted()};
 };
@@ -143,8 +142,7 @@ struct Fields<FewerCoresRecord> {
 template <>
 struct Fields<FewerCoresPoint> {
   using R = FewerCoresPoint;
-  static constexpr int most_cores = std::numeric_limits<int>::max();
-  static constexpr std::tuple list{field("cores", &R::cores).in(1, most_cores), field("samples_per_s", &R::samples_per_s),
+  static constexpr std::tuple list{field("cores", &R::cores).in(1, std::numeric_limits<int>::max()), field("samples_per_s", &R::samples_per_s),
                                    field("ci95_samples_per_s", &R::ci95_samples_per_s),
                                    field("busy_take_over_seconds_per_sample", &R::busy_take_over_seconds_per_sample).omitted()};
 };
@@ -199,9 +197,9 @@ struct Fields<CommandPathRecord> {
 template <>
 struct Fields<LaunchRecord> {
   using R = LaunchRecord;
-  static constexpr int most_cores = std::numeric_limits<int>::max();
   static constexpr std::tuple list{field("working_directory", &R::working_directory), field("paths", &R::paths),
-                                   field("first_step_seconds", &R::first_step_seconds), field("cores", &R::cores).in(1, most_cores)};
+                                   field("first_step_seconds", &R::first_step_seconds),
+                                   field("cores", &R::cores).in(1, std::numeric_limits<int>::max())};
 };
 
 template <>
