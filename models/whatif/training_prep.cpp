@@ -181,6 +181,12 @@ double by_all_cores(const TrainingModel& model, const std::vector<Known>& points
   return lowest;
 }
 
+/// How far the cores hold workers up that supply so much of what they do on all cores, 0 to 1.
+double held_up(double of_all) {
+  constexpr double all_but = 0.05;
+  return std::clamp((1 - of_all) / all_but, 0.0, 1.0);
+}
+
 /// What drains on fewer cores say.
 struct OnFewer {
   std::vector<Knot> supplied;  ///< P; its correction is of P on all cores
@@ -189,7 +195,6 @@ struct OnFewer {
 
 /// Workers that supply as much there as on all cores say that the cores let them supply what is expected, or more.
 OnFewer on_fewer(const TrainingModel& model, const std::vector<Known>& points) {
-  constexpr double all_but = 0.05;  // of what they supply on all cores: from there on the cores are what holds them up
   OnFewer known;
   for (const TrainingModel::Point& point : model.prep_on_fewer) {
     const auto workers = static_cast<double>(point.workers);
@@ -200,8 +205,7 @@ OnFewer on_fewer(const TrainingModel& model, const std::vector<Known>& points) {
     const double weight = 1 / (1 + std::pow(point.error / law_on_fewer_cores_error, 2));
     const double rate = std::min(expected * std::pow(point.samples_per_s / expected, weight), on_all);
     const double error = std::sqrt(weight) * point.error;
-    const double held_up = std::clamp((1 - rate / on_all) / all_but, 0.0, 1.0);
-    const double by_cores = std::lerp(std::max(law, rate), rate, held_up);
+    const double by_cores = std::lerp(std::max(law, rate), rate, held_up(rate / on_all));
     known.supplied.push_back({workers, rate, {rate / on_all, error}});
     known.by_cores.push_back({workers, by_cores, {by_cores / law, error}});
   }
@@ -219,29 +223,45 @@ OnFewer on_fewer(const TrainingModel& model, const std::vector<Known>& points) {
   return known;
 }
 
+/// How far on the way from fewer to all cores so many are, 0 to 1.
+double part_of_way(const TrainingModel& model, double cores) {
+  return std::max((cores - model.prep_fewer_cores) / (model.cores - model.prep_fewer_cores), 0.0);
+}
+
 /// What so many of the cores let the workers supply. Between fewer and all cores it lies on a straight line; still fewer are a part of those for the
-/// workers that share them. Fewer workers than were drained there supply as much as on all cores, and no more than those.
-PrepRate limited_by_fewer_cores(const TrainingModel& model, const std::vector<Known>& points, int workers, double cores) {
+/// workers that share them.
+PrepRate limited_by_fewer_cores(const TrainingModel& model, const std::vector<Known>& points, const OnFewer& known, int workers, double cores) {
   const double fewer = model.prep_fewer_cores;
+  const double part = part_of_way(model, cores);
   const auto expected = [&](double some, double on_cores) { return limited_by(model, points, Limit::cores, some, on_cores); };
-  const OnFewer known = on_fewer(model, points);
-  const double part = std::max((cores - fewer) / (model.cores - fewer), 0.0);
+  const auto let = [&](double some) {
+    const double law = expected(some, fewer).rate;
+    const Correction correction = between(known.by_cores, some, law);
+    return Correction{correction.factor * law, correction.error};
+  };
+  const Correction shared = let(workers * std::max(fewer / cores, 1.0));
+  const double of_all = expected(workers, model.cores).rate;
+  const double on_as_many = std::min(shared.factor * std::min(cores / fewer, 1.0), let(workers).factor);
+  const double rate = std::min(std::lerp(on_as_many, of_all, part), of_all);
+  const double unsure = cores < fewer ? 1 - cores / fewer : part;  // how far the error of what is expected counts
+  return {rate, std::hypot((1 - part) * shared.error, unsure * expected(workers, cores).error), Limit::cores,
+          rate / law_of(model, Limit::cores, workers, cores)};
+}
+
+/// What workers supplied there, whatever held them up. Fewer workers than were drained supply as much as on all cores, and no more than those.
+struct SuppliedOnFewer {
+  double rate = 0;
+  double error = 0;
+  double held_up = 0;  ///< how far the cores did that, 0 to 1
+};
+
+SuppliedOnFewer supplied_on_fewer(const TrainingModel& model, const std::vector<Known>& points, const OnFewer& known, int workers, double cores) {
+  const double part = part_of_way(model, cores);
   const double on_all = by_all_cores(model, points, workers, model.cores);
   const Correction supplied = between(known.supplied, workers, on_all);
   const Knot& first = known.supplied.front();
-  const double there = workers < first.workers ? first.rate : supplied.factor * on_all;
-  const double shared = workers * std::max(fewer / cores, 1.0);
-  const double law = expected(shared, fewer).rate;
-  const Correction by_cores = between(known.by_cores, shared, law);
-  const double of_all = expected(workers, model.cores).rate;
-  const double law_on_fewer = expected(workers, fewer).rate;
-  const double on_as_many = between(known.by_cores, workers, law_on_fewer).factor * law_on_fewer;
-  const double cores_let =
-      std::min({std::lerp(by_cores.factor * law * std::min(cores / fewer, 1.0), of_all, part), std::lerp(on_as_many, of_all, part), of_all});
-  const double rate = std::min(cores_let, std::lerp(std::min(there, on_all), on_all, part));
-  const double unsure = cores < fewer ? 1 - cores / fewer : part;  // how far the error of what is expected counts
-  const double error = (1 - part) * std::max(supplied.error, by_cores.error);
-  return {rate, std::hypot(error, unsure * expected(workers, cores).error), Limit::cores, cores_let / law_of(model, Limit::cores, workers, cores)};
+  const double there = std::min(workers < first.workers ? first.rate : supplied.factor * on_all, on_all);
+  return {std::lerp(there, on_all, part), (1 - part) * supplied.error, held_up(there / on_all)};
 }
 
 }  // namespace
@@ -258,14 +278,23 @@ PrepRate prep_from_memory(const TrainingModel& model, int workers, double cores)
   const double beside_steps = workers > 0 ? model.beside_steps * prep_factor(model, cores) : 1;
   std::array<PrepRate, limits.size()> rates;
   std::ranges::transform(limits, rates.begin(), [&](Limit limit) { return limited_by(model, points, limit, workers, cores); });
+  const bool on_drained = workers > 0 && cores < model.cores && !model.prep_on_fewer.empty();
+  const OnFewer known = on_drained ? on_fewer(model, points) : OnFewer{};
   PrepRate& by_cores = rates[static_cast<std::size_t>(Limit::cores)];
-  if (workers > 0 && cores < model.cores && !model.prep_on_fewer.empty()) by_cores = limited_by_fewer_cores(model, points, workers, cores);
+  if (on_drained) by_cores = limited_by_fewer_cores(model, points, known, workers, cores);
   by_cores.rate *= beside_steps;
   by_cores.of_cores *= beside_steps;
-  if (beside_steps != 1) by_cores.error = std::hypot(by_cores.error, model.beside_steps_error, prep_factor_error(model, cores));
+  const double beside_error = beside_steps != 1 ? std::hypot(model.beside_steps_error, prep_factor_error(model, cores)) : 0;
+  by_cores.error = std::hypot(by_cores.error, beside_error);
   PrepRate lowest = rates[static_cast<std::size_t>(prep_law(model, workers, cores).limit)];
   for (const PrepRate& rate : rates)
     if (rate.rate < (1 - rounding) * lowest.rate) lowest = rate;
+  if (on_drained) {
+    const SuppliedOnFewer supplied = supplied_on_fewer(model, points, known, workers, cores);
+    const double rate = supplied.rate * std::pow(beside_steps, supplied.held_up);
+    if (rate < (1 - rounding) * lowest.rate)
+      lowest = {rate, std::hypot(supplied.error, supplied.held_up * beside_error), supplied.held_up > 0 ? Limit::cores : lowest.limit};
+  }
   lowest.of_cores = by_cores.of_cores;
   // A point itself is right but for its own interval, whichever limit it tells of.
   const auto point = std::ranges::find(points, workers, &Known::workers);

@@ -85,6 +85,17 @@ TEST_CASE("drains on fewer cores that lost nothing say that cores are not what l
   CHECK(rates_of(many, {.workers = 8, .cores = 32}).ci95_prep.low == doctest::Approx(known.low).epsilon(0.002));
 }
 
+TEST_CASE("what the training as found says of prep beside steps is of the cores, and not of workers that have a core each") {
+  TrainingModel model = Made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.0001, .outside = 0, .workers = 64, .cores = 64}.model();
+  model.prep = {{1, 100, 0.01}, {32, 3200, 0.01}, {64, 6400, 0.01}};
+  model.prep_fewer_cores = 32;
+  model.prep_on_fewer = {{32, 3200, 0.001}, {64, 3000, 0.001}};
+  model.beside_steps = 0.9;
+  CHECK(rates_of(model, {.workers = 64, .cores = 32}).prep == doctest::Approx(2700).epsilon(0.001));
+  CHECK(rates_of(model, {.workers = 8, .cores = 32}).prep == doctest::Approx(800));
+  CHECK(rates_of(model, {.workers = 8, .cores = 32}).prep_limit == TrainingRates::Limit::workers);
+}
+
 TEST_CASE("one drain on fewer cores that is not sure takes nothing from those that are") {
   TrainingModel model = Made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.0001, .outside = 0, .workers = 4, .cores = 4}.model();
   model.prep_fewer_cores = 2;
