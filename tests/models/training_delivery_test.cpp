@@ -43,13 +43,14 @@ TEST_CASE("computing that busy workers slow down is measured on all cores and on
   const auto on_one = [&model](int workers) { return held_up_seconds(model, workers, 1, 100); };
   CHECK(on_one(1) == doctest::Approx(0.002));
   CHECK(on_one(2) == doctest::Approx(0.006));
-  CHECK(on_one(4) == doctest::Approx(0.010));
+  CHECK(on_one(4) == doctest::Approx(0.008));
+  CHECK(on_one(8) == doctest::Approx(0.009));
   CHECK(held_up_seconds(model, 2, 1, 0) < 0.4 * 0.006);  // They rest.
   CHECK(held_up_seconds(model, 1, 2, 200) == 0);
   CHECK(held_up_seconds(model, 4, 2, 200) == doctest::Approx(model.held_up_fraction * 0.006));
   // A step that takes twice as long loses as much.
   const double longer = 16 / rates_of(model, {.workers = 4, .cores = 1, .speed = 0.1}).samples_per_s;
-  CHECK(longer == doctest::Approx(0.16 + 0.010).epsilon(0.02));
+  CHECK(longer == doctest::Approx(0.16 + 0.008).epsilon(0.02));
 }
 
 TEST_CASE("computing that fewer cores slow down no more than all do is taken for as slow, and what was not measured for nothing") {
@@ -82,10 +83,10 @@ TEST_CASE("what a step loses on fewer cores goes over into what it loses on all,
     before = now;
   }
   CHECK(held_up_error_seconds(model, 2, 1, 100) == 0);
-  CHECK(held_up_error_seconds(model, 8, 1, 100) == doctest::Approx(0.004));
-  CHECK(held_up_seconds(model, 800, 1, 100) < 0.02);
+  CHECK(held_up_error_seconds(model, 8, 1, 100) == doctest::Approx(0.0015));
+  CHECK(held_up_seconds(model, 800, 1, 100) == doctest::Approx(0.010).epsilon(0.01));
   CHECK(rates_of(model, {.workers = 16, .cores = 1, .speed = 0.1}).ci95_ingestion.low <
-        rates_of(model, {.workers = 2, .cores = 1, .speed = 0.1}).ci95_ingestion.low - 2);
+        rates_of(model, {.workers = 2, .cores = 1, .speed = 0.1}).ci95_ingestion.low - 0.5);
 }
 
 TEST_CASE("where neither drains nor computing lost anything on fewer cores, the training as found there still says what a step loses") {
