@@ -99,8 +99,8 @@ std::vector<int> Conductor::fewer_drain_workers() const {
   for (const DrainMeasurement& drain : m_training.drains)
     if (drain.workers >= m_plan.fewer_cores && !has_failed(drain) && !stretches_of(drain).empty()) workers.push_back(drain.workers);
   if (workers.empty()) return {};
-  const auto [fewest, most] = std::ranges::minmax(workers);
-  std::erase_if(workers, [&, own = m_training.loader->workers](int each) { return each != fewest && each != most && each != own; });
+  const auto range = std::ranges::minmax(workers);
+  std::erase_if(workers, [range, own = m_training.loader->workers](int each) { return each != range.min && each != range.max && each != own; });
   return workers;
 }
 
