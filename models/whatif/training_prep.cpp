@@ -174,10 +174,10 @@ PrepRate limited_by(const TrainingModel& model, const std::vector<Known>& points
   return {law * correction.factor, correction.error, limit, limit == Limit::cores ? correction.factor : 1};
 }
 
-/// P as far as what was measured on all cores says it.
-double by_all_cores(const TrainingModel& model, const std::vector<Known>& points, double workers, double cores) {
+/// P on all cores.
+double on_all_cores(const TrainingModel& model, const std::vector<Known>& points, double workers) {
   double lowest = no_limit;
-  for (const Limit limit : limits) lowest = std::min(lowest, limited_by(model, points, limit, workers, cores).rate);
+  for (const Limit limit : limits) lowest = std::min(lowest, limited_by(model, points, limit, workers, model.cores).rate);
   return lowest;
 }
 
@@ -198,7 +198,7 @@ OnFewer on_fewer(const TrainingModel& model, const std::vector<Known>& points) {
   OnFewer known;
   for (const TrainingModel::Point& point : model.prep_on_fewer) {
     const auto workers = static_cast<double>(point.workers);
-    const double on_all = by_all_cores(model, points, workers, model.cores);
+    const double on_all = on_all_cores(model, points, workers);
     const double law = limited_by(model, points, Limit::cores, workers, model.prep_fewer_cores).rate;
     const double expected = std::min(law, on_all);
     // The less sure it is, the less it counts.
@@ -257,7 +257,7 @@ struct SuppliedOnFewer {
 
 SuppliedOnFewer supplied_on_fewer(const TrainingModel& model, const std::vector<Known>& points, const OnFewer& known, int workers, double cores) {
   const double part = part_of_way(model, cores);
-  const double on_all = by_all_cores(model, points, workers, model.cores);
+  const double on_all = on_all_cores(model, points, workers);
   const Correction supplied = between(known.supplied, workers, on_all);
   const Knot& first = known.supplied.front();
   const double there = std::min(workers < first.workers ? first.rate : supplied.factor * on_all, on_all);
@@ -266,7 +266,7 @@ SuppliedOnFewer supplied_on_fewer(const TrainingModel& model, const std::vector<
 
 }  // namespace
 
-PrepLaw prep_law(const TrainingModel& model, double workers, double cores) {
+PrepLaw prep_law(const TrainingModel& model, int workers, double cores) {
   PrepLaw lowest{no_limit};
   for (const Limit limit : limits)
     if (const double rate = law_of(model, limit, workers, cores); rate < lowest.rate) lowest = {rate, limit};

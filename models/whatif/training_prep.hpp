@@ -11,7 +11,7 @@ struct PrepLaw {
   double rate = 0;
   TrainingRates::Limit limit = TrainingRates::Limit::workers;
 };
-PrepLaw prep_law(const TrainingModel& model, double workers, double cores);  ///< a part of a worker is one that has less of a core
+PrepLaw prep_law(const TrainingModel& model, int workers, double cores);
 
 /// P by the law and what was measured.
 struct PrepRate {

@@ -251,15 +251,18 @@ std::optional<double> read_before(const LaunchedTraining& launched, const DrainM
 
 void take_drains(const LaunchedTraining& launched, int fewer_cores, ProfileResult& result) {
   const AttachedTraining& training = launched.training;
-  std::vector<Drains> all;
+  std::vector<Drains> on_all;
+  std::vector<Drains> on_fewer;
   for (const DrainMeasurement& drain : training.drains) {
-    all.push_back(alike(launched, drain));
-    all.push_back(alike_on_fewer_cores(launched, drain, fewer_cores));
+    on_all.push_back(alike(launched, drain));
+    on_fewer.push_back(alike_on_fewer_cores(launched, drain, fewer_cores));
   }
-  const double scatter = scatter_of(all);
+  std::vector<Drains> repeated = on_all;
+  repeated.insert(repeated.end(), on_fewer.begin(), on_fewer.end());
+  const double scatter = scatter_of(repeated);
   for (std::size_t at = 0; at < training.drains.size(); ++at) {
     const DrainMeasurement& drain = training.drains[at];
-    const Drains& drains = all[2 * at];
+    const Drains& drains = on_all[at];
     if (stretches_of(drain).empty()) continue;
     const RateRecord rate = rate_of_drains(
         drains, scatter, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
@@ -271,7 +274,7 @@ void take_drains(const LaunchedTraining& launched, int fewer_cores, ProfileResul
     }
     WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s};
     take_cpu(drains, point);
-    point.on_fewer_cores = on_fewer_cores(all[2 * at + 1], fewer_cores, scatter);
+    point.on_fewer_cores = on_fewer_cores(on_fewer[at], fewer_cores, scatter);
     result.prep_by_workers.push_back(point);
     if (!result.prep && own) {
       result.prep = rate;
