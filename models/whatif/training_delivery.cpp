@@ -93,7 +93,9 @@ double held_up_seconds(const TrainingModel& model, int workers, double cores, do
   const double taken = model.fewer_cores ? model.fewer_cores->taken_factor : 1;
   if (const auto there = busy_take_over_on_fewer(model); there && model.slowed.size() > 1) {
     const double part = std::min((model.cores - cores) / (model.cores - model.prep_fewer_cores), 1.0);
-    const double on_fewer = share * (late(std::max(*there, *busy)) + slowed(std::min(cores, model.prep_fewer_cores)));
+    // On a single core the worker that gets the next batch to prepare wakes where the training process goes on, however seldom that is.
+    const double met = std::max(share, std::min(2 - cores, 1.0));
+    const double on_fewer = met * late(std::max(*there, *busy)) + share * slowed(std::min(cores, model.prep_fewer_cores));
     return std::lerp(as_on_all, std::max(on_fewer + (taken - 1) * of_slice * slice, as_on_all), part);
   }
   return std::max(as_on_all, share * slowed(cores) + std::min(model.cores - cores, 1.0) * taken * of_slice * slice);

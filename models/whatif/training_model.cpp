@@ -136,6 +136,8 @@ TrainingModel training_model(const ProfileResult& profile) {
                                  pauses, profile.waits->step_seconds));
   const double found_step = model.step_samples / full->samples_per_s - pauses;
   model.outside_seconds = std::min(profile.waits->outside.seconds_per_step - pauses, step);
+  // Between drains the training process rests, and may wake late for a batch: taking it over is never more than what a step as found took beyond G's.
+  model.take_over = std::clamp(std::max(found_step - step, 0.0) * model.ranks / model.step_samples, model.thread_cpu, model.take_over);
   model.found = full->samples_per_s;
   model.ci95_found = full->ci95_samples_per_s;
   if (const RunRecord* const synthetic = profile.run("synthetic"); synthetic != nullptr && synthetic->cores_used)

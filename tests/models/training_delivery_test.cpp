@@ -105,12 +105,38 @@ TEST_CASE("where neither drains nor computing lost anything on fewer cores, the 
 
 TEST_CASE("batches that come late on fewer cores are taken over as late as drains there saw") {
   ProfileResult profile = busy_profile(0.016, 0.016);
-  const auto lost = [&profile](int workers, double cores) {
+  const auto lost = [&profile](int workers, double cores, double rate = 200) {
     const TrainingModel model = training_model(profile);
-    return held_up_seconds(model, workers, cores, 200) / model.step_samples;
+    return held_up_seconds(model, workers, cores, rate) / model.step_samples;
   };
   CHECK(lost(2, 1) == doctest::Approx(0).epsilon(1e-9).scale(1e-3));
   profile.prep_by_workers[0].on_fewer_cores->busy_take_over_seconds_per_sample = 0.0002;
   profile.prep_by_workers[1].on_fewer_cores->busy_take_over_seconds_per_sample = 0.0005;
   for (const int workers : {1, 2, 8}) CHECK(lost(workers, 1) == doctest::Approx(0.00035));
+  // However seldom a step wakes a worker: there is no other core that rests. With a second one there is.
+  for (const double rate : {1.0, 20.0, 100.0}) CHECK(lost(2, 1, rate) == doctest::Approx(0.00035));
+  CHECK(lost(2, 1.75, 20) < 0.3 * 0.00035);
+}
+
+TEST_CASE("taking a batch over costs a step no more than it took as found beyond the one with batches at hand, whatever drains saw") {
+  ProfileResult profile = busy_profile(0.016, std::nullopt);
+  profile.ingestion = testing::rate(50);  // Steps of 320 ms are the slower ones.
+  profile.runs[0].samples_per_s = 16 / 0.3208;
+  profile.runs[0].ci95_samples_per_s = {16 / 0.3209, 16 / 0.3207};
+  profile.waits->step_seconds = 0.3208;
+  profile.waits->compute.seconds_per_step = 0.32;
+  profile.waits->data.seconds_per_step = 0.0008;
+  const auto step = [&profile](double take_over, double thread_cpu, double speed) {
+    for (WorkerPoint& point : profile.prep_by_workers) {
+      point.take_over_seconds_per_sample = take_over;
+      point.main_thread_seconds_per_sample = point.process_seconds_per_sample = thread_cpu;
+    }
+    return 16 / rates_of(training_model(profile), {.workers = 3, .speed = speed}).ingestion;
+  };
+  for (const double take_over : {0.0, 0.00005, 0.0002, 0.01}) {
+    CAPTURE(take_over);
+    CHECK(step(take_over, 0, 1) == doctest::Approx(0.3208).epsilon(1e-4));
+    CHECK(step(take_over, 0, 4) == doctest::Approx(0.0808).epsilon(1e-4));
+  }
+  CHECK(step(0.0002, 0.0001, 1) == doctest::Approx(0.3216).epsilon(1e-4));  // What it computes, it computes.
 }
