@@ -240,7 +240,9 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   const double step = (model.step_samples / model.ingestion - model.outside_seconds) / speed + model.outside_seconds;
   const double delivery = steady_delivery_seconds(model, workers, cores, rates.prep, step);
   rates.ingestion = model.step_samples / (step + delivery);
-  const double held_up_error = held_up_error_seconds(model, workers, cores, std::min(rates.prep, rates.ingestion)) / (step + delivery);
+  const double held_up_error =
+      held_up_error_seconds(model, workers, cores, std::min(rates.prep, rates.ingestion), step * model.ingestion / model.step_samples) /
+      (step + delivery);
   const double fewer_error = model.fewer_cores && cores < model.cores ? model.fewer_cores->taken_error : 0;
   rates.ci95_ingestion = around(rates.ingestion, std::hypot(std::hypot(model.ingestion_error, model.run_error), fewer_error, held_up_error));
   const auto in_turn = [](double prep, double ingestion) { return prep > 0 && ingestion > 0 ? 1 / (1 / prep + 1 / ingestion) : 0; };

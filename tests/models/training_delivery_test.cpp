@@ -82,8 +82,17 @@ TEST_CASE("what a step loses on fewer cores goes over into what it loses on all,
     CHECK(now <= before);
     before = now;
   }
-  CHECK(held_up_error_seconds(model, 2, 1, 100) == 0);
-  CHECK(held_up_error_seconds(model, 8, 1, 100) == doctest::Approx(0.0015));
+  CHECK(held_up_error_seconds(model, 2, 1, 100, 1) == 0);
+  CHECK(held_up_error_seconds(model, 8, 1, 100, 1) == doctest::Approx(0.0015));
+  // A step of another length may lose another time there: the more, the less they are alike.
+  for (const double longer : {2.0, 0.5}) CHECK(held_up_error_seconds(model, 2, 1, 100, longer) == doctest::Approx(0.25 * 0.5 * 0.006));
+  CHECK(held_up_error_seconds(model, 2, 1, 100, 0.1) > held_up_error_seconds(model, 2, 1, 100, 0.5));
+  CHECK(held_up_error_seconds(model, 2, 2, 200, 0.1) == 0);
+  const auto width = [&model](double speed) {
+    const TrainingRates rates = rates_of(model, {.workers = 2, .cores = 1, .speed = speed});
+    return (rates.ci95_ingestion.high - rates.ci95_ingestion.low) / rates.ingestion;
+  };
+  CHECK(width(4) > 1.5 * width(1));
   CHECK(held_up_seconds(model, 800, 1, 100) == doctest::Approx(0.010).epsilon(0.01));
   CHECK(rates_of(model, {.workers = 16, .cores = 1, .speed = 0.1}).ci95_ingestion.low <
         rates_of(model, {.workers = 2, .cores = 1, .speed = 0.1}).ci95_ingestion.low - 0.5);
