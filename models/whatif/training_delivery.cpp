@@ -23,31 +23,32 @@ double busy_share(const TrainingModel& model, double cores, double rate) {
 
 /// What computing a step takes longer with busy workers of which so many share a core: along the logarithm of that, as each of them has a part of a
 /// core that the training process waits for.
-struct SlowedBy {
-  double seconds = 0;
-  double extrapolated = 0;  ///< of them, beyond what was measured
-};
-
-SlowedBy slowed_by(const TrainingModel& model, double sharing) {
-  if (model.slowed.empty()) return {};
+double slowed_by(const TrainingModel& model, double sharing) {
+  if (model.slowed.empty()) return 0;
   const TrainingModel::Slowed& on_all = model.slowed.front();
   const TrainingModel::Slowed& on_fewer = model.slowed.back();
-  if (on_fewer.sharing <= on_all.sharing || sharing <= 0) return {on_all.seconds, 0};
+  if (on_fewer.sharing <= on_all.sharing || sharing <= 0) return on_all.seconds;
   const double doublings = std::log(sharing / on_all.sharing) / std::log(on_fewer.sharing / on_all.sharing);
   // Beyond what was measured each further doubling adds half of the one before: two workers on a core cost a step 4 ms more than one, and four 3 ms
   // more than two.
   const double part = doublings > 1 ? 2 - std::exp2(1 - doublings) : doublings;
-  const double seconds = std::max(std::lerp(on_all.seconds, on_fewer.seconds, part), 0.0);
-  return {seconds, std::max(seconds - on_fewer.seconds, 0.0)};
+  return std::max(std::lerp(on_all.seconds, on_fewer.seconds, part), 0.0);
 }
 
-/// Of the nearest number of workers, what taking a sample over takes while they prepare; nothing: not measured.
+/// What taking a sample over takes while so many workers prepare: along straight lines between the numbers that were measured, workers rising.
+/// Nothing: of none it was.
 std::optional<double> busy_take_over(const std::vector<TrainingModel::Point>& points, int workers) {
-  const TrainingModel::Point* nearest = nullptr;
-  const auto distance = [workers](const TrainingModel::Point& point) { return std::abs(point.workers - workers); };
-  for (const TrainingModel::Point& point : points)
-    if (point.busy_take_over && (nearest == nullptr || distance(point) < distance(*nearest))) nearest = &point;
-  return nearest != nullptr ? nearest->busy_take_over : std::nullopt;
+  const TrainingModel::Point* below = nullptr;
+  for (const TrainingModel::Point& point : points) {
+    if (!point.busy_take_over) continue;
+    if (point.workers >= workers) {
+      if (below == nullptr || point.workers == workers) return point.busy_take_over;
+      const double part = static_cast<double>(workers - below->workers) / (point.workers - below->workers);
+      return std::lerp(*below->busy_take_over, *point.busy_take_over, part);
+    }
+    below = &point;
+  }
+  return below != nullptr ? below->busy_take_over : std::nullopt;
 }
 
 /// On fewer cores, of all numbers of workers together: sixteen batches of each say little.
@@ -80,7 +81,7 @@ double held_up_seconds(const TrainingModel& model, int workers, double cores, do
   if (workers == 0 || !busy) return 0;
   const auto late = [&model](double take_over) { return std::max(take_over - model.take_over, 0.0) * model.step_samples / model.ranks; };
   const double share = busy_share(model, cores, rate);
-  const auto slowed = [&](double on_cores) { return slowed_by(model, model.ranks * workers / on_cores).seconds; };
+  const auto slowed = [&](double on_cores) { return slowed_by(model, model.ranks * workers / on_cores); };
   const double as_on_all = share * model.held_up_fraction * (late(*busy) + slowed(model.cores));
   if (cores >= model.cores) return share * model.held_up_fraction * (late(*busy) + slowed(cores));
   // A worker that wakes also takes a core from the training process, for its slice or until its batch is done. Measured on one core, with steps of 5
@@ -103,8 +104,12 @@ double held_up_seconds(const TrainingModel& model, int workers, double cores, do
 
 double held_up_error_seconds(const TrainingModel& model, int workers, double cores, double rate, double longer) {
   if (workers == 0) return 0;
-  const double slowed = busy_share(model, cores, rate) * slowed_by(model, model.ranks * workers / cores).extrapolated / 2;
-  if (cores >= model.cores) return slowed;
+  // Half of how far computing is from where it was measured: on all cores, or on fewer.
+  const bool on_all = cores >= model.cores;
+  const double measured = model.slowed.empty() ? 0 : (on_all ? model.slowed.front() : model.slowed.back()).seconds;
+  const double apart = std::abs(slowed_by(model, model.ranks * workers / cores) - measured) / 2;
+  const double slowed = busy_share(model, cores, rate) * apart * (on_all ? model.held_up_fraction : 1);
+  if (on_all) return slowed;
   // Measured by hand in 22 runs on one core: steps of 5 to 40 ms lost 3.7 to 6.1 ms, 5.0 in the mean.
   constexpr double of_other_lengths = 0.25;
   const double unlike = 1 - std::min(longer, 1 / longer);

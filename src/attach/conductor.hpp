@@ -72,9 +72,9 @@ class Conductor {
     if (m_plan.subset_bytes == 0) m_plan.subset_bytes = usable / part;
   }
 
-  /// Where only fewer cores are left to be tried, the training is finished without them, and true is returned: what goes wrong there takes nothing
-  /// from what was measured before.
-  bool give_up_fewer_cores();
+  /// Where only fewer cores are left to be tried, the training is finished without them, a note says why, and true is returned: what goes wrong there
+  /// takes nothing from what was measured before.
+  bool give_up_fewer_cores(const std::string& why);
   /// All phases are over: every rank was told to end.
   [[nodiscard]] bool finished() const { return m_stage == Stage::done; }
   /// The training as found is measured, once at least.

@@ -61,7 +61,8 @@ void Conductor::start_fewer_cores(Nanoseconds now) {
 bool Conductor::fewer_cores_take_too_long(Nanoseconds now) const {
   constexpr double most_shares = 3;
   const bool tries_fewer = m_stage == Stage::fewer_drains || m_stage == Stage::fewer_cores;
-  return tries_fewer && to_seconds(now - m_fewer_since) > most_shares * stage_seconds(Stage::fewer_cores);
+  const double share = stage_seconds(Stage::fewer_cores);
+  return tries_fewer && (to_seconds(now - m_fewer_since) > most_shares * share || to_seconds(now - *m_begin) > m_plan.seconds + share);
 }
 
 /// Whether the script is known to do little between epochs. A validation there may take long, and would take longer on fewer cores.
@@ -88,9 +89,12 @@ Answer Conductor::end_fewer_cores(Nanoseconds now) {
   return start_stage(Stage::done, now);
 }
 
-bool Conductor::give_up_fewer_cores() {
+bool Conductor::give_up_fewer_cores(const std::string& why) {
   if (m_stage != Stage::fewer_drains && m_stage != Stage::fewer_cores) return false;
   m_training.on_fewer_cores.reset();
+  const std::string text = fmt::format("the training was not measured on {} core{}: {}", m_plan.fewer_cores, m_plan.fewer_cores == 1 ? "" : "s", why);
+  m_training.notes.push_back({"fewer-cores-not-measured", text});
+  m_events.note(text);
   m_stage = Stage::done;
   return true;
 }

@@ -48,7 +48,10 @@ Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
   if (left == m_members.end()) return {};
   const bool trained = left->second.trains && !left->second.said_bye;
   const HelloMessage hello = left->second.hello.value_or(HelloMessage{});
-  if (left->second.trains) give_up_fewer_cores();  // A script that ends there has gone through all phases.
+  if (left->second.trains)  // It has gone through all phases.
+    give_up_fewer_cores(!m_training.error.empty() ? m_training.error
+                        : left->second.said_bye   ? "it came to its end there"
+                                                  : "it ended suddenly there");
   m_members.erase(left);
   if (finished()) return {};
   if (!trained) return meet(now);
@@ -62,7 +65,7 @@ Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
 }
 
 Conductor::Answers Conductor::tick(Nanoseconds now) {
-  if (fewer_cores_take_too_long(now)) give_up_fewer_cores();
+  if (fewer_cores_take_too_long(now)) give_up_fewer_cores("it went on neither in time nor within its time budget");
   if (finished()) return {};
   find_elsewhere(now);
   Answers answers = meet(now);

@@ -76,7 +76,7 @@ class Launch {
     } catch (const Error& error) {
       // What was measured is told all the same.
       if (m_settings.mode == AttachMode::passive || error.kind() != ErrorKind::failed || !m_conductor.training().measured()) throw;
-      if (!m_conductor.give_up_fewer_cores()) m_launched.failure = error.what();
+      if (!m_conductor.give_up_fewer_cores(error.what())) m_launched.failure = error.what();
     }
     m_over = m_launched.failure.empty();
     m_launched.seconds = to_seconds(m_clock.now() - m_start);

@@ -242,17 +242,22 @@ TEST_CASE("what fails on fewer cores takes nothing from what was measured before
   for (const Moment moment : {Moment::drain, Moment::found}) {
     OnFewerCores made;
     Conductor conductor = made.conductor();
-    CHECK_FALSE(conductor.give_up_fewer_cores());
+    CHECK_FALSE(conductor.give_up_fewer_cores("too early"));
+    CHECK(conductor.training().notes.empty());
     stop_at(moment, made, conductor);
     made.training.run(conductor);
     REQUIRE_FALSE(conductor.finished());
     CHECK_THROWS_AS(conductor.receive(0, OffMessage{"it cannot be followed"}, made.training.now), const Error&);
-    CHECK(conductor.give_up_fewer_cores());
+    CHECK(conductor.give_up_fewer_cores("it failed"));
+    REQUIRE(conductor.training().notes.size() == 1);
+    CHECK(conductor.training().notes[0].code == "fewer-cores-not-measured");
+    CHECK(conductor.training().notes[0].text == "the training was not measured on 1 core: it failed");
+    CHECK(made.notes.lines.back() == conductor.training().notes[0].text);
     CHECK(conductor.finished());
     CHECK_FALSE(conductor.training().on_fewer_cores);
     CHECK(rate(conductor, AttachPhase::cached) == doctest::Approx(4000));
     CHECK(conductor.training().drains_on_fewer_cores.size() == (moment == Moment::found ? 2 : 1));
-    CHECK_FALSE(conductor.give_up_fewer_cores());
+    CHECK_FALSE(conductor.give_up_fewer_cores("twice"));
   }
 }
 
@@ -270,6 +275,26 @@ TEST_CASE("where no checkpoint comes on fewer cores, the profile ends without th
   }
 }
 
+TEST_CASE("where the time budget is nearly used up, what stands still on fewer cores is not waited for as long") {
+  OnFewerCores made;
+  made.training.batches = 1'000'000;
+  made.training.on_fewer_cores = 0.4;
+  made.training.spread = 1;  // No rate is ever sure, of steps or of drains: the phases before use all of their time.
+  made.training.drains_in_time = true;
+  made.training.drained_spread = 0.3;
+  Conductor conductor = made.conductor();
+  const Nanoseconds begun = made.training.now;
+  stop_at(Moment::found, made, conductor);
+  made.training.run(conductor);
+  REQUIRE_FALSE(conductor.finished());
+  const double share = 6;
+  REQUIRE(to_seconds(made.training.now - begun) + 3 * share > made.plan.seconds + share + 2);  // It may last thrice its share.
+  conductor.tick(begun + to_nanoseconds(made.plan.seconds + share - 1));
+  CHECK_FALSE(conductor.finished());
+  conductor.tick(begun + to_nanoseconds(made.plan.seconds + share + 1));
+  CHECK(conductor.finished());
+}
+
 TEST_CASE("a script that ends on fewer cores has gone through all phases") {
   for (const Moment moment : {Moment::drain, Moment::found}) {
     OnFewerCores made;
@@ -281,5 +306,22 @@ TEST_CASE("a script that ends on fewer cores has gone through all phases") {
     CHECK_NOTHROW(conductor.leave(0, made.training.now));
     CHECK(conductor.finished());
     CHECK(rate(conductor, AttachPhase::cached) == doctest::Approx(4000));
+    REQUIRE(conductor.training().notes.size() == 1);
+    CHECK(conductor.training().notes[0].text == "the training was not measured on 1 core: it ended suddenly there");
+  }
+}
+
+TEST_CASE("why a script ended on fewer cores is told, where it said so") {
+  for (const std::string error : {"", "RuntimeError: no more"}) {
+    OnFewerCores made;
+    Conductor conductor = made.conductor();
+    stop_at(Moment::found, made, conductor);
+    made.training.run(conductor);
+    ByeMessage bye;
+    bye.error = error;
+    conductor.receive(0, bye, made.training.now);
+    conductor.leave(0, made.training.now);
+    REQUIRE(conductor.training().notes.size() == 1);
+    CHECK(says(conductor.training().notes[0].text, error.empty() ? "it came to its end there" : error));
   }
 }

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "advice_rig.hpp"
 #include "made_training.hpp"
 
@@ -84,6 +86,8 @@ TEST_CASE("what a step loses on fewer cores goes over into what it loses on all,
   }
   CHECK(held_up_error_seconds(model, 2, 1, 100, 1) == 0);
   CHECK(held_up_error_seconds(model, 8, 1, 100, 1) == doctest::Approx(0.0015));
+  CHECK(held_up_error_seconds(model, 2, 2, 200, 1) == 0);
+  CHECK(held_up_error_seconds(model, 4, 2, 200, 1) == doctest::Approx(model.held_up_fraction * 0.002));  // 6 ms, as two on one core, not 2 ms.
   // A step of another length may lose another time there: the more, the less they are alike.
   for (const double longer : {2.0, 0.5}) CHECK(held_up_error_seconds(model, 2, 1, 100, longer) == doctest::Approx(0.25 * 0.5 * 0.006));
   CHECK(held_up_error_seconds(model, 2, 1, 100, 0.1) > held_up_error_seconds(model, 2, 1, 100, 0.5));
@@ -148,4 +152,18 @@ TEST_CASE("taking a batch over costs a step no more than it took as found beyond
     CHECK(step(take_over, 0, 4) == doctest::Approx(0.0808).epsilon(1e-4));
   }
   CHECK(step(0.0002, 0.0001, 1) == doctest::Approx(0.3216).epsilon(1e-4));  // What it computes, it computes.
+}
+
+TEST_CASE("between numbers of workers that were measured, late batches lie on a straight line, and beyond them they are as late as the last") {
+  ProfileResult profile = busy_profile(0.016, std::nullopt);
+  profile.prep_by_workers.push_back({4, 200, {198, 202}, 0.0, 0.0, 0.0099});
+  profile.prep_by_workers.push_back({8, 200, {198, 202}, 0.0, 0.0, 0.0099});
+  profile.prep_by_workers[1].busy_take_over_seconds_per_sample = 0.0002;
+  profile.prep_by_workers[3].busy_take_over_seconds_per_sample = 0.0008;
+  const TrainingModel model = training_model(profile);
+  const auto lost = [&model](int workers) { return held_up_seconds(model, workers, 2, 200) / model.step_samples / model.held_up_fraction; };
+  for (const auto& [workers, late] : {std::pair{1, 0.0}, {2, 0.0002}, {4, 0.0004}, {5, 0.0005}, {8, 0.0008}, {16, 0.0008}}) {
+    CAPTURE(workers);
+    CHECK(lost(workers) == doctest::Approx(late).epsilon(1e-6).scale(1e-3));
+  }
 }

@@ -66,6 +66,9 @@ TEST_CASE("drains on fewer cores belong to their number of workers, but for thos
     if (own == result.prep_by_workers.end() || !own->on_fewer_cores) return false;
     CHECK(own->on_fewer_cores->cores == 1);
     CHECK(own->on_fewer_cores->samples_per_s == doctest::Approx(own->samples_per_s));
+    // Of a single drain nothing tells by how much others would differ.
+    CHECK(own->on_fewer_cores->ci95_samples_per_s.low == doctest::Approx(0.8 * own->samples_per_s));
+    CHECK(own->on_fewer_cores->ci95_samples_per_s.high == doctest::Approx(1.2 * own->samples_per_s));
     std::string text = to_json(result);
     CHECK(to_json(profile_from_json(text, "test")) == text);
     const std::string cores = "\"on_fewer_cores\": {\n          \"cores\": 1,";

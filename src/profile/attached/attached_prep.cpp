@@ -197,8 +197,10 @@ Drains alike_on_fewer_cores(const LaunchedTraining& launched, const DrainMeasure
 }
 
 std::optional<FewerCoresPoint> on_fewer_cores(const Drains& drains, int cores, double scatter) {
+  // Too few were repeated to say it: drains of half a second on one core, of the same loader, differed by that from one another.
+  constexpr double unrepeated_scatter = 0.2;
   if (stretches_of(drains).empty()) return std::nullopt;
-  const RateRecord rate = rate_of_drains(drains, scatter, "");
+  const RateRecord rate = rate_of_drains(drains, scatter > 0 ? scatter : unrepeated_scatter, "");
   return FewerCoresPoint{cores, rate.samples_per_s, rate.ci95_samples_per_s, take_over_seconds(drains, &DrainedMessage::busy_takes, &busy_take)};
 }
 

@@ -52,15 +52,19 @@ class FewerCores(ProgramTest):
         self.assertIn('kills the ' + killed, run.stderr)
         result = json.loads(run.stdout)
         self.assertEqual({each['name'] for each in result['runs']} - {'fetch'}, {'full', 'synthetic', 'prep', 'cached'})
-        return result
+        self.assertNotIn('on_fewer_cores', result)
+        said, = [finding['message'] for finding in result['findings'] if finding['code'] == 'fewer-cores-not-measured']
+        self.assertRegex(said, 'the training was not measured on [0-9]+ cores?: .+')
+        self.assertIn(said, run.stderr)
+        return said
 
     @measured
     def test_what_was_measured_before_stays_when_the_training_is_killed_there(self):
-        self.assertNotIn('on_fewer_cores', self.profile('training'))
+        self.profile('training')
 
     @measured
     def test_what_was_measured_before_stays_when_a_worker_is_killed_there(self):
-        self.assertNotIn('on_fewer_cores', self.profile('worker'))
+        self.assertIn('killed', self.profile('worker'))
 
 
 if __name__ == '__main__':
