@@ -9,8 +9,8 @@ namespace dsanalyze {
 /// What a step takes longer at `rate` than while the workers rest. A worker hands a tensor over through a thread of its own, which waits where the
 /// other workers and the training process have all cores.
 double held_up_seconds(const TrainingModel& model, int workers, double cores, double rate);
-/// By how much that may be wrong: of other numbers of workers that share a core than were measured, and on fewer cores of a step that takes so many
-/// times as long (above 0) as that of the training as found.
+/// By how much that may be wrong: of other numbers of workers than were measured, and of a step that takes so many times as long (above 0) as that of
+/// the training as found.
 double held_up_error_seconds(const TrainingModel& model, int workers, double cores, double rate, double longer);
 
 /// TrainingModel::slowed: on all cores, and on fewer of them where that was measured, no less there. The model has its rates and CPU times.
