@@ -163,7 +163,9 @@ TEST_CASE("between numbers of workers that were measured, late batches lie on a 
   profile.prep_by_workers[3].busy_take_over_seconds_per_sample = 0.0008;
   const TrainingModel model = training_model(profile);
   const auto lost = [&model](int workers) { return held_up_seconds(model, workers, 2, 200) / model.step_samples / model.held_up_fraction; };
-  for (const auto& [workers, late] : {std::pair{1, 0.0}, {2, 0.0002}, {4, 0.0004}, {5, 0.0005}, {8, 0.0008}, {16, 0.0008}}) {
+  for (const auto& each : {std::pair{1, 0.0}, {2, 0.0002}, {4, 0.0004}, {5, 0.0005}, {8, 0.0008}, {16, 0.0008}}) {
+    const int workers = each.first;
+    const double late = each.second;
     CAPTURE(workers);
     CHECK(lost(workers) == doctest::Approx(late).epsilon(1e-6).scale(1e-3));
     // As found it has two.
