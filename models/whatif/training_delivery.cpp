@@ -51,6 +51,11 @@ std::optional<double> busy_take_over(const std::vector<TrainingModel::Point>& po
   return below != nullptr ? below->busy_take_over : std::nullopt;
 }
 
+/// What a step loses where taking a sample over takes so long, beside a batch that lies ready while the workers rest.
+double late_seconds(const TrainingModel& model, double busy_take_over) {
+  return std::max(busy_take_over - model.take_over, 0.0) * model.step_samples / model.ranks;
+}
+
 /// On fewer cores, of all numbers of workers together: sixteen batches of each say little.
 std::optional<double> busy_take_over_on_fewer(const TrainingModel& model) {
   double sum = 0;
@@ -79,11 +84,10 @@ std::optional<TrainingModel::Slowed> slowed_on(const TrainingModel& model, doubl
 double held_up_seconds(const TrainingModel& model, int workers, double cores, double rate) {
   const auto busy = busy_take_over(model.prep, workers);
   if (workers == 0 || !busy) return 0;
-  const auto late = [&model](double take_over) { return std::max(take_over - model.take_over, 0.0) * model.step_samples / model.ranks; };
   const double share = busy_share(model, cores, rate);
   const auto slowed = [&](double on_cores) { return slowed_by(model, model.ranks * workers / on_cores); };
-  const double as_on_all = share * model.held_up_fraction * (late(*busy) + slowed(model.cores));
-  if (cores >= model.cores) return share * model.held_up_fraction * (late(*busy) + slowed(cores));
+  const double as_on_all = share * model.held_up_fraction * (late_seconds(model, *busy) + slowed(model.cores));
+  if (cores >= model.cores) return share * model.held_up_fraction * (late_seconds(model, *busy) + slowed(cores));
   // A worker that wakes also takes a core from the training process, for its slice or until its batch is done. Measured on one core, with steps of 5
   // to 40 ms and one to three workers, it was 0.47 to 0.75 of that; 0.1 to 0.45 on another machine, so that profiles measure it.
   constexpr double slice_seconds = 0.003;  // Linux's least, sched(7)
@@ -96,7 +100,7 @@ double held_up_seconds(const TrainingModel& model, int workers, double cores, do
     const double part = std::min((model.cores - cores) / (model.cores - model.prep_fewer_cores), 1.0);
     // On a single core the worker that gets the next batch to prepare wakes where the training process goes on, however seldom that is.
     const double met = std::max(share, std::min(2 - cores, 1.0));
-    const double on_fewer = met * late(std::max(*there, *busy)) + share * slowed(std::min(cores, model.prep_fewer_cores));
+    const double on_fewer = met * late_seconds(model, std::max(*there, *busy)) + share * slowed(std::min(cores, model.prep_fewer_cores));
     return std::lerp(as_on_all, std::max(on_fewer + (taken - 1) * of_slice * slice, as_on_all), part);
   }
   return std::max(as_on_all, share * slowed(cores) + std::min(model.cores - cores, 1.0) * taken * of_slice * slice);
@@ -108,8 +112,8 @@ double held_up_error_seconds(const TrainingModel& model, int workers, double cor
   const bool on_all = cores >= model.cores;
   const double measured = model.slowed.empty() ? 0 : (on_all ? model.slowed.front() : model.slowed.back()).seconds;
   const double slowed = std::abs(slowed_by(model, model.ranks * workers / cores) - measured) / 2;
-  const double own = busy_take_over(model.prep, model.workers).value_or(0);
-  const double later = on_all ? std::abs(busy_take_over(model.prep, workers).value_or(0) - own) / 2 * model.step_samples / model.ranks : 0;
+  const auto late = [&model](int of) { return late_seconds(model, busy_take_over(model.prep, of).value_or(0)); };
+  const double later = on_all ? std::abs(late(workers) - late(model.workers)) / 2 : 0;
   const double apart = busy_share(model, cores, rate) * (slowed + later) * (on_all ? model.held_up_fraction : 1);
   // Measured by hand in 22 runs on one core: steps of 5 to 40 ms lost 3.7 to 6.1 ms, 5.0 in the mean.
   constexpr double of_other_lengths = 0.25;

@@ -136,7 +136,7 @@ TrainingModel training_model(const ProfileResult& profile) {
                                  pauses, profile.waits->step_seconds));
   const double found_step = model.step_samples / full->samples_per_s - pauses;
   model.outside_seconds = std::min(profile.waits->outside.seconds_per_step - pauses, step);
-  // Between drains the training process rests, and may wake late for a batch: taking it over is never more than what a step as found took beyond G's.
+  // A process that rested before it takes a batch over, as in drains, may wake late: it is never more than what a step as found took beyond G's.
   model.take_over = std::clamp(std::max(found_step - step, 0.0) * model.ranks / model.step_samples, model.thread_cpu, model.take_over);
   model.found = full->samples_per_s;
   model.ci95_found = full->ci95_samples_per_s;

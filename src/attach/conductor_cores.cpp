@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/statistics.hpp"
+#include "base/text/text.hpp"
 #include "conductor.hpp"
 
 /// The training on fewer cores, once all phases are over: its loader alone, and the training as found.
@@ -92,7 +93,8 @@ Answer Conductor::end_fewer_cores(Nanoseconds now) {
 bool Conductor::give_up_fewer_cores(const std::string& why) {
   if (m_stage != Stage::fewer_drains && m_stage != Stage::fewer_cores) return false;
   m_training.on_fewer_cores.reset();
-  const std::string text = fmt::format("the training was not measured on {} core{}: {}", m_plan.fewer_cores, m_plan.fewer_cores == 1 ? "" : "s", why);
+  const std::string text =
+      fmt::format("the training was not measured on {} core{}: {}", m_plan.fewer_cores, m_plan.fewer_cores == 1 ? "" : "s", printable(why));
   m_training.notes.push_back({"fewer-cores-not-measured", text});
   m_events.note(text);
   m_stage = Stage::done;

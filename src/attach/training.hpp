@@ -83,7 +83,7 @@ struct AttachedTraining {
   bool out_of_time = false;                             ///< steps take so long that later phases did not fit the time budget
   bool cached_not_separable = false;                    ///< short passes over a stream: what data in memory give cannot be measured beside it
   bool several_trainings = false;                       ///< passive: processes that trained one after another, or beside each other as the same rank
-  std::vector<NoteMessage> notes;                       ///< of the hook, each code once
+  std::vector<NoteMessage> notes;                       ///< of the hook, each code once; and why fewer cores were given up
   std::optional<SeenMessage> seen;                      ///< while no loader was known to train, of the process that did most
 
   std::string error;  ///< the exception that ended a process first, and its place in the script; empty

@@ -318,10 +318,11 @@ TEST_CASE("why a script ended on fewer cores is told, where it said so") {
     stop_at(Moment::found, made, conductor);
     made.training.run(conductor);
     ByeMessage bye;
-    bye.error = error;
+    bye.error = error.empty() ? error : error + "\x1b[2J";
     conductor.receive(0, bye, made.training.now);
     conductor.leave(0, made.training.now);
     REQUIRE(conductor.training().notes.size() == 1);
     CHECK(says(conductor.training().notes[0].text, error.empty() ? "it came to its end there" : error));
+    CHECK(made.notes.lines.back().find('\x1b') == std::string::npos);
   }
 }

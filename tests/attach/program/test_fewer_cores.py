@@ -7,46 +7,14 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from measured import measured
-from test_program import ProgramTest
-
-script = '''
-import os, signal, sys, time, torch
-from torch.utils.data import DataLoader, Dataset, get_worker_info
-killed = sys.argv[1]
-training = os.getpid()
-all_cores = len(os.sched_getaffinity(0))
-
-class Samples(Dataset):
-    def __len__(self):
-        return 4000
-
-    def __getitem__(self, index):
-        time.sleep(0.002)
-        if len(os.sched_getaffinity(0)) < all_cores:
-            print('kills the', killed, file=sys.stderr, flush=True)
-            if killed == 'training':
-                os.kill(training, signal.SIGKILL)
-            elif get_worker_info().id == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return torch.full((8,), float(index))
-
-model = torch.nn.Linear(8, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-for epoch in range(100000):
-    for x in DataLoader(Samples(), 4, num_workers=2):
-        model(x).mean().backward()
-        time.sleep(0.005)
-        optimizer.step()
-        optimizer.zero_grad()
-'''
+from test_program import ProgramTest, train
 
 
 @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, 'half of one core is none')
 class FewerCores(ProgramTest):
     def profile(self, killed):
-        path = self.folder / 'script.py'
-        path.write_text(script)
-        run = self.run_program('--time-budget', '30s', '--json', command=[sys.executable, path, killed])
+        options = ('--samples', 100000, '--workers', 2, '--prep', 0.002, '--step', 0.005, '--killed-on-fewer-cores', killed)
+        run = self.run_program('--time-budget', '30s', '--json', command=[*train, *options])
         self.assertEqual(run.returncode, 0, run.stderr[-4000:])
         self.assert_nothing_left()
         self.assertIn('kills the ' + killed, run.stderr)
