@@ -287,7 +287,8 @@ Answer Conductor::next_stage(Nanoseconds now) {
   m_cut_short |= m_most_steps > 0 && m_stage_steps >= m_most_steps;
   switch (m_stage) {
     case Stage::full:
-      return start_stage(m_plan.phases == Phases::full ? Stage::done : Stage::synthetic, now);
+      if (m_plan.phases == Phases::full) return start_stage(Stage::done, now);
+      return start_stage(m_plan.phases == Phases::full_and_prep ? Stage::warm : Stage::synthetic, now);
     case Stage::synthetic:
       return start_stage(m_training.drains.empty() ? Stage::warm : Stage::cached, now);
     case Stage::cached:
@@ -300,6 +301,7 @@ Answer Conductor::next_stage(Nanoseconds now) {
 }
 
 Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
+  if (stage == Stage::cached && m_plan.phases == Phases::full_and_prep) stage = Stage::done;
   if (stage == Stage::cached && !can_be_cached()) {
     m_training.cached_not_separable = true;
     stage = m_training.stream_goes_on() ? Stage::done : Stage::fewer_drains;

@@ -31,7 +31,11 @@ class StandsStill : public Error {
 /// ever in another phase than the others, however many steps lie between two checkpoints.
 class Conductor {
  public:
-  enum class Phases { all, full };  ///< full: the training as it is, for all of the time
+  enum class Phases {
+    all,
+    full_and_prep,  ///< those that an ordinary run of the command makes, too
+    full            ///< the training as it is, for all of the time
+  };
   struct Plan {
     Phases phases = Phases::all;
     double seconds = 180;              ///< for all phases, from the first checkpoint on

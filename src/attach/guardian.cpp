@@ -1,7 +1,6 @@
 #include "guardian.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -20,7 +19,7 @@
 #include "base/error.hpp"
 #include "base/process/process_tree.hpp"
 #include "base/process/processes.hpp"
-#include "outputs.hpp"
+#include "sandbox/sandbox.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -48,25 +47,13 @@ void end_training(const std::string& environment) {
 /// Keeps nothing of the launcher's open: a reader of its output would wait for this process.
 void let_go(int link) {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  ::dup2(nothing, STDIN_FILENO);
-  ::dup2(nothing, STDOUT_FILENO);
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, standard);
   constexpr unsigned first = STDERR_FILENO + 1;
   if (link > static_cast<int>(first)) ::syscall(SYS_close_range, first, link - 1, 0);
   ::syscall(SYS_close_range, link + 1, ~0U, 0);
 }
 
-void clean_up(const std::filesystem::path& folder) {
-  end_training("DSANALYZE_ATTACH=" + (folder / "attach").native());
-  const OutputsUndone undone = undo_outputs(journals_of(folder));
-  for (const std::string& failure : undone.failures) {
-    const std::string line = fmt::format("dsanalyze: warning: not taken back: {}\n", failure);
-    if (::write(STDERR_FILENO, line.data(), line.size()) < 0) break;
-  }
-  std::error_code ignored;
-  if (undone.failures.empty()) std::filesystem::remove_all(journals_of(folder), ignored);
-}
-
-[[noreturn]] void guard(int link, const std::filesystem::path& folder, Guardian::Duty duty) {
+[[noreturn]] void guard(int link, const std::filesystem::path& folder, Guardian::Duty duty, const std::filesystem::path& layer) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP}) ::signal(signal, SIG_IGN);
   ::prctl(PR_SET_NAME, "dsanalyze-guard");
   let_go(link);
@@ -75,7 +62,8 @@ void clean_up(const std::filesystem::path& folder) {
   do bytes = ::read(link, &said, 1);
   while (bytes < 0 && errno == EINTR);
   if (bytes == 1 && said == over) ::_exit(0);
-  if (duty == Guardian::Duty::everything) clean_up(folder);
+  if (duty == Guardian::Duty::everything) end_training("DSANALYZE_ATTACH=" + (folder / "attach").native());
+  if (!layer.empty()) remove_layer(layer);
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   ::_exit(0);
@@ -83,7 +71,7 @@ void clean_up(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Guardian::Guardian(const std::filesystem::path& folder, Duty duty) {
+Guardian::Guardian(const std::filesystem::path& folder, Duty duty, const std::filesystem::path& layer) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw_errno("cannot make a socket for", "the guardian", errno);
   m_link = FileDescriptor(ends[0]);
@@ -95,7 +83,7 @@ Guardian::Guardian(const std::filesystem::path& folder, Duty duty) {
   if (between == 0) {
     ::setsid();
     const pid_t guardian = ::fork();
-    if (guardian == 0) guard(other.get(), folder, duty);
+    if (guardian == 0) guard(other.get(), folder, duty, layer);
     ::_exit(guardian < 0 ? 1 : 0);
   }
   int status = 0;

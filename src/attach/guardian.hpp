@@ -7,17 +7,17 @@
 namespace dsanalyze {
 
 /// A second process that does what is left to do if the launcher ends without having done it (killed, a second Ctrl-C): it ends the processes of the
-/// training, takes back what they changed among the user's files (undo_outputs()), and removes the launch's folder. It is no descendant of the
-/// launcher, keeps none of its files open but stderr, and ends with this object. Threads: one at a time.
+/// training, and removes the launch's folder and the layer of its sandbox. It is no descendant of the launcher, keeps none of its files open, and
+/// ends with this object. Threads: one at a time.
 class Guardian {
  public:
   enum class Duty {
     everything,  ///< the above
     folder       ///< only the folder is removed: the training is a real one and goes on
   };
-  /// `folder` is the launch's: processes of the training are told by DSANALYZE_ATTACH=<folder>/attach in their environment, and the journals lie in
-  /// journals_of(folder). Throws Error where no process can be made.
-  Guardian(const std::filesystem::path& folder, Duty duty);
+  /// `folder` is the launch's: processes of the training are told by DSANALYZE_ATTACH=<folder>/attach in their environment. `layer`: empty where
+  /// there is no sandbox. Throws Error where no process can be made.
+  Guardian(const std::filesystem::path& folder, Duty duty, const std::filesystem::path& layer = {});
   /// Nothing is left to do.
   ~Guardian();
   Guardian(const Guardian&) = delete;

@@ -1,7 +1,6 @@
 #include "launch.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,7 +44,7 @@ std::string how_it_ended(const LaunchedTraining& launched) {
 /// One launch, from the start to the end of all its processes.
 class Launch {
  public:
-  Launch(const LaunchSettings& settings, EventSink& events, Timing timing)
+  Launch(const LaunchSettings& settings, std::shared_ptr<const Sandbox> sandbox, EventSink& events, Timing timing)
       : m_settings(settings),
         m_clock(*timing.clock),
         m_server(settings.folder / "attach"),
@@ -53,6 +52,7 @@ class Launch {
         m_events(events),
         m_conductor(
             with_cores(settings.plan), [this] { return use(); }, events) {
+    m_launched.sandbox = std::move(sandbox);
     if (settings.mode == AttachMode::phases && !settings.tracer.empty()) m_tracer.emplace(settings.tracer, settings.folder, m_clock);
   }
 
@@ -84,9 +84,6 @@ class Launch {
     if (m_settings.mode == AttachMode::phases) m_launched.others = others();
     if (m_tracer) m_launched.accesses = m_tracer->take();
     m_launched.training = m_conductor.training();
-    for (const auto& [process, fault] : left_by_processes(m_settings.folder, "unwatched-"))
-      m_launched.training.notes.push_back(
-          {"process-not-watched", fmt::format("what process {} changed among your files is not taken back: {}", process, fault)});
     m_launched.finished = m_conductor.finished();
     if (m_settings.mode == AttachMode::passive) {
       m_launched.left_behind = m_tree.living();
@@ -255,8 +252,6 @@ class Launch {
                                          "DSANALYZE_ATTACH_MODE=" + enum_name(m_settings.mode),
                                          fmt::format("DSANALYZE_ATTACH_PATIENCE={:g}", m_settings.plan.hang_seconds)};
     if (m_settings.explain_passive) environment.emplace_back("DSANALYZE_ATTACH_EXPLAIN=1");
-    if (m_settings.mode == AttachMode::phases && !m_settings.keep_output)
-      environment.push_back("DSANALYZE_ATTACH_OUTPUT=" + journals_of(m_settings.folder).native());
     if (const auto& change = m_settings.workers)
       environment.push_back(fmt::format("DSANALYZE_ATTACH_WORKERS={} {} {}", change->workers, change->line, change->file));
     if (m_tracer)
@@ -264,7 +259,9 @@ class Launch {
     const auto input = m_settings.mode == AttachMode::passive ? SpawnWay::Input::own : SpawnWay::Input::nothing;
     // A real run reads from the terminal as ever, which only the terminal's own group may.
     const auto group = m_settings.mode == AttachMode::passive ? SpawnWay::Group::callers : SpawnWay::Group::of_its_own;
-    const auto spawn = [&] { return m_process = spawn_command(m_settings.command, environment, {input, m_settings.output, group}); };
+    SpawnWay way{input, m_settings.output, group};
+    if (m_launched.sandbox) way.enter = [sandbox = m_launched.sandbox] { return sandbox->enter(); };
+    const auto spawn = [&] { return m_process = spawn_command(m_settings.command, environment, way); };
     if (m_settings.mode == AttachMode::phases)
       m_group.emplace(spawn);
     else
@@ -407,14 +404,15 @@ class Launch {
     if (m_conductor.finished()) return;
     const AttachedTraining& training = m_launched.training;
     const bool failed = m_launched.signal || m_launched.exit_status.value_or(0) != 0;
+    const std::string hint = m_launched.sandbox ? m_launched.sandbox->hint(training.error) : "";
     if (failed && training.measured()) {
-      m_launched.failure = fmt::format("the command {} before all phases were measured", how_it_ended(m_launched));
+      m_launched.failure = fmt::format("the command {} before all phases were measured{}", how_it_ended(m_launched), hint.empty() ? "" : ". " + hint);
       return;
     }
     if (!m_launched.heard) check_hook();
     if (failed)
-      throw Error(
-          fmt::format("the command {} before it was profiled; run it alone to see why (here its standard input is empty)", how_it_ended(m_launched)));
+      throw Error(fmt::format("the command {} before it was profiled{}", how_it_ended(m_launched),
+                              hint.empty() ? "; run it alone to see why (here its standard input is empty)" : ". " + hint));
     if (!m_launched.heard && m_deaf) throw Error(unheard_text(*m_deaf));
     if (!m_launched.heard)
       throw Error(
@@ -471,23 +469,12 @@ LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& even
     } catch (const Error&) {
       // Where there is no process left, the training is worth more than a folder.
     }
-    return Launch(settings, events, timing).run(stop);
+    return Launch(settings, nullptr, events, timing).run(stop);
   }
-  const std::filesystem::path journals = journals_of(settings.folder);
-  if (::mkdir(journals.c_str(), S_IRWXU) != 0) throw_errno("cannot make", journals.native(), errno);
-  const Guardian guardian(settings.folder, Guardian::Duty::everything);
-  try {
-    LaunchedTraining launched = Launch(settings, events, timing).run(stop);
-    launched.outputs = undo_outputs(journals);
-    if (launched.outputs.failures.empty()) std::filesystem::remove_all(journals);
-    return launched;
-  } catch (...) {
-    const OutputsUndone undone = undo_outputs(journals);
-    for (const std::string& failure : undone.failures)
-      events.finding({"outputs-not-undone", Finding::Severity::warning, fmt::format("not taken back: {}", printable(failure))});
-    if (undone.failures.empty()) std::filesystem::remove_all(journals);
-    throw;
-  }
+  std::shared_ptr<const Sandbox> sandbox;
+  if (settings.sandbox && settings.sandbox->refusal.empty()) sandbox = std::make_shared<Sandbox>(*settings.sandbox, settings.folder);
+  const Guardian guardian(settings.folder, Guardian::Duty::everything, sandbox ? sandbox->layer() : std::filesystem::path());
+  return Launch(settings, std::move(sandbox), events, timing).run(stop);
 }
 
 }  // namespace dsanalyze

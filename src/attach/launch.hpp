@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -14,7 +15,7 @@
 #include "base/process/processes.hpp"
 #include "base/process/spawn.hpp"
 #include "conductor.hpp"
-#include "outputs.hpp"
+#include "sandbox/sandbox.hpp"
 #include "training.hpp"
 
 namespace dsanalyze {
@@ -37,11 +38,12 @@ struct LaunchSettings {
   AttachMode mode = AttachMode::phases;
   SpawnWay::Output output = SpawnWay::Output::own;
   Conductor::Plan plan;
-  double start_seconds = 600;    ///< until the first training step, at most
-  double patience_seconds = 2;   ///< for processes that are asked to end
-  std::filesystem::path hook;    ///< the folder that goes first on PYTHONPATH
-  std::filesystem::path tracer;  ///< the library that traces what the command reads; empty: nothing does, as under AttachMode::passive
-  std::filesystem::path folder;  ///< the caller's, private and empty: the socket lies there, and the journals beside it
+  double start_seconds = 600;            ///< until the first training step, at most
+  double patience_seconds = 2;           ///< for processes that are asked to end
+  std::filesystem::path hook;            ///< the folder that goes first on PYTHONPATH
+  std::filesystem::path tracer;          ///< the library that traces what the command reads; empty: nothing does, as under AttachMode::passive
+  std::filesystem::path folder;          ///< the caller's, private and empty: the socket lies there
+  std::optional<SandboxPlan> sandbox{};  ///< phases: for what the command writes; where it is refused, or absent, the command writes as ever
   std::optional<WorkersChange> workers{};
   double storage_seconds = 0;  ///< after its end: the caller measures storage by what it read
   // For the record alone.
@@ -61,19 +63,19 @@ struct LaunchedTraining {
   double first_step_seconds = 0;         ///< from the start to the first checkpoint
   std::optional<Bytes> memory_usable{};  ///< by others, while the training ran as it was found
   std::optional<std::filesystem::space_info>
-      shared_memory{};                  ///< where workers hand batches over, when it had the least room; of phases, in the phase full
-  bool finished = false;                ///< phases: all of them were gone through, whether or not they have steps
-  bool heard = false;                   ///< some process of the command loaded the hook, and PyTorch or what the script watches
-  OutputsUndone outputs;                ///< phases
-  std::optional<AccessTrace> accesses;  ///< of all that the command read, where it was traced
-  std::string failure;                  ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty
+      shared_memory{};                       ///< where workers hand batches over, when it had the least room; of phases, in the phase full
+  bool finished = false;                     ///< phases: all of them were gone through, whether or not they have steps
+  bool heard = false;                        ///< some process of the command loaded the hook, and PyTorch or what the script watches
+  std::shared_ptr<const Sandbox> sandbox{};  ///< phases: what the command wrote, for as long as this lives
+  std::optional<AccessTrace> accesses;       ///< of all that the command read, where it was traced
+  std::string failure;  ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty
 };
 
 /// For the command's environment: the hook's folder first on PYTHONPATH, before what this process's has.
 std::string python_path(const std::filesystem::path& hook);
 
 /// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. Under `phases` no process of it is left when
-/// this returns or throws, and its changes among the user's files are taken back. Throws UsageError when there is no such program, Error when a
+/// this returns or throws, and in a sandbox its changes are none of the user's files. Throws UsageError when there is no such program, Error when a
 /// training cannot be profiled (with the reason) and nothing of it was measured, Interrupted when asked to stop. The calling process becomes the
 /// parent of what the command leaves behind (adopt_orphans()). Threads: one at a time.
 LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& events, const std::stop_token& stop, Timing timing);

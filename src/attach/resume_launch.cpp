@@ -1,7 +1,6 @@
 #include "resume_launch.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +16,6 @@
 #include "guardian.hpp"
 #include "hook_signs.hpp"
 #include "launch.hpp"
-#include "outputs.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -41,13 +39,13 @@ bool is_there(const std::filesystem::path& file) {
 /// One command, from its start to its answer.
 class Proof {
  public:
-  Proof(const ResumeLaunch& launch, Timing timing)
+  Proof(const ResumeLaunch& launch, const Sandbox* sandbox, Timing timing)
       : m_launch(launch), m_timing(timing), m_answer(launch.folder / "attach.resume"), m_tree(::getpid()) {
     SpawnWay way;
     way.output = launch.output;
+    if (sandbox != nullptr) way.enter = [sandbox] { return sandbox->enter(); };
     const std::vector<std::string> environment{python_path(launch.hook), "DSANALYZE_ATTACH=" + (launch.folder / "attach").native(),
-                                               "DSANALYZE_ATTACH_MODE=resume", "DSANALYZE_ATTACH_OUTPUT=" + journals_of(launch.folder).native(),
-                                               "DSANALYZE_RESUME=" + options_text(launch.settings)};
+                                               "DSANALYZE_ATTACH_MODE=resume", "DSANALYZE_RESUME=" + options_text(launch.settings)};
     m_group.emplace([&] { return m_process = spawn_command(launch.command, environment, way); });
   }
   ~Proof() { end_descendants(end_patience_seconds); }
@@ -116,29 +114,17 @@ class Proof {
 
 }  // namespace
 
-ResumeResult prove_resume(const ResumeLaunch& launch, EventSink& events, const std::stop_token& stop, Timing timing) {
+ResumeResult prove_resume(const ResumeLaunch& launch, const std::stop_token& stop, Timing timing) {
   keep_ended_children();
   adopt_orphans();
-  const std::filesystem::path journals = journals_of(launch.folder);
-  if (::mkdir(journals.c_str(), S_IRWXU) != 0) throw_errno("cannot make", journals.native(), errno);
-  const Guardian guardian(launch.folder, Guardian::Duty::everything);
-  const auto take_back = [&] {
-    const OutputsUndone undone = undo_outputs(journals);
-    for (const std::string& failure : undone.failures)
-      events.finding({"outputs-not-undone", Finding::Severity::warning, fmt::format("not taken back: {}", printable(failure))});
-    if (undone.failures.empty()) std::filesystem::remove_all(journals);
-  };
-  try {
-    ResumeResult result = Proof(launch, timing).wait(stop);
-    take_back();
-    result.tool = this_tool();
-    result.command = launch.command;
-    result.settings = launch.settings;
-    return result;
-  } catch (...) {
-    take_back();
-    throw;
-  }
+  std::optional<Sandbox> sandbox;
+  if (launch.sandbox.refusal.empty()) sandbox.emplace(launch.sandbox, launch.folder);
+  const Guardian guardian(launch.folder, Guardian::Duty::everything, sandbox ? sandbox->layer() : std::filesystem::path());
+  ResumeResult result = Proof(launch, sandbox ? &*sandbox : nullptr, timing).wait(stop);
+  result.tool = this_tool();
+  result.command = launch.command;
+  result.settings = launch.settings;
+  return result;
 }
 
 }  // namespace dsanalyze

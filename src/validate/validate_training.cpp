@@ -229,9 +229,8 @@ TrainingValidationPlan plan_training_validation(const ProfileResult& profile, co
 
 std::string plan_text(const TrainingValidationPlan& plan, std::size_t answers) {
   if (plan.order.empty()) return "validation: nothing of this can be run here";
-  std::string text =
-      fmt::format("validation: {} of {} configurations run here, {} each, in turn, {} at most in all; what the script writes is taken back",
-                  plan.order.size(), answers, plan.rounds == 1 ? "once" : fmt::format("{} times", plan.rounds), format_seconds(plan.seconds));
+  std::string text = fmt::format("validation: {} of {} configurations run here, {} each, in turn, {} at most in all", plan.order.size(), answers,
+                                 plan.rounds == 1 ? "once" : fmt::format("{} times", plan.rounds), format_seconds(plan.seconds));
   if (plan.left_out > 0) text += fmt::format("; {} more do not fit (--time-budget)", plan.left_out);
   return text;
 }

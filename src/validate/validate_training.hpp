@@ -44,7 +44,7 @@ struct TrainingRuns {
 };
 
 /// Runs the plan: each of its answers `rounds` times, interleaved, with num_workers set in the hook, cores by affinity, and memory for the
-/// page cache and a slower storage by cgroups (TrainingLimits); what the script changes among files is taken back. The measured rate is the
+/// page cache and a slower storage by cgroups (TrainingLimits), each in a sandbox of its own where there are any. The measured rate is the
 /// training's own over its steps, with an interval of what varies within runs and between them; it is compared at the machine's speed of the moment,
 /// unless the profile began with another part of its data in memory than in the long run. Fills measured and not_measured, and the result's
 /// validation: passed (errors within 8 % or the measurement's own interval, the median within 3 % or the same, every bottleneck right or

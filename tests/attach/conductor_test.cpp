@@ -23,6 +23,21 @@ TEST_CASE("a training is led through all phases, and each phase has its own rate
   CHECK(conductor.training().phases.at(AttachPhase::synthetic).kept_batches == 16);
 }
 
+TEST_CASE("without a sandbox a training takes steps with its own batches alone, and then its loader is drained") {
+  Training training;
+  Conductor::Plan plan;
+  plan.seconds = 60;
+  plan.phases = Conductor::Phases::full_and_prep;
+  Conductor conductor(
+      plan, [] { return TreeUse{}; }, null_events());
+  training.run(conductor);
+  CHECK(conductor.finished());
+  CHECK(std::ranges::count(training.members.at(0).phases, AttachPhase::full) == std::ssize(training.members.at(0).phases));
+  CHECK(rate(conductor, AttachPhase::full) == doctest::Approx(3200));
+  CHECK_FALSE(conductor.training().drains.empty());
+  CHECK(conductor.training().drains_on_fewer_cores.empty());
+}
+
 TEST_CASE("the first phase's note says how long steps wait, so that there is an answer before the verdict; no other phase's does") {
   Training training;
   Notes notes;

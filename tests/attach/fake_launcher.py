@@ -83,20 +83,16 @@ class Nursery:
 class Launcher:
     """Runs one command under the hook. make_plan(hello) gives the plan of a process; no plan leaves it alone."""
 
-    def __init__(self, make_plan=None, mode='phases', python=sys.executable, environment=None, journals=False):
+    def __init__(self, make_plan=None, mode='phases', python=sys.executable, environment=None):
         self.make_plan = make_plan if callable(make_plan) else (lambda hello: make_plan)
         self.connections = []
         self.folder = tempfile.TemporaryDirectory(prefix='attach')
-        self.output = os.path.join(self.folder.name, 'output')
-        os.mkdir(self.output)
         path = os.path.join(self.folder.name, 'socket')
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._server.bind(path)
         self._server.listen(64)
         self.python = python
         self.environment = dict(os.environ, DSANALYZE_ATTACH=path, DSANALYZE_ATTACH_MODE=mode, PYTHONPATH=str(site), OMP_NUM_THREADS='1')
-        if journals:
-            self.environment['DSANALYZE_ATTACH_OUTPUT'] = self.output
         self.environment.update(environment or {})
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()

@@ -138,11 +138,9 @@ TEST_CASE("tokens of a sample, short shared memory and processes that were not w
   };
   CHECK_FALSE(severity_of(plain, "shared-memory-short"));
   launched.training.tokens_per_sample = 1024;
-  launched.training.notes.push_back({"process-not-watched", "what process 7 changed"});
   launched.shared_memory = std::filesystem::space_info{64 << 20, 8 << 20, 8 << 20};
   const ProfileResult told = profile_of(launched);
   CHECK(told.loader->tokens_per_sample == 1024);
-  CHECK(severity_of(told, "process-not-watched") == Finding::Severity::warning);
   CHECK(severity_of(told, "shared-memory-short") == Finding::Severity::warning);
   launched.shared_memory->available = 17 << 20;
   CHECK_FALSE(severity_of(profile_of(launched), "shared-memory-short"));
@@ -425,16 +423,49 @@ TEST_CASE("figures of several trainings together are not trusted, and nothing th
   CHECK_FALSE(result.bottleneck->confident);
 }
 
-TEST_CASE("what the hook says is a finding; that files of the user's were changed is a warning") {
+TEST_CASE("what the hook says is a finding; that workers repeat samples is a warning") {
   LaunchedTraining launched = prep_bound();
-  launched.training.notes = {{"batch-mutated", "The script changes batches."}, {"files-changed", "It wrote a\x1b[2Jb."}};
+  launched.training.notes = {{"batch-mutated", "The script changes batches."}, {"workers-repeat", "Each a\x1b[2Jb."}};
   const ProfileResult result = profile_of(launched);
   CHECK(finding_of(result, "batch-mutated").severity == Finding::Severity::info);
   CHECK(finding_of(result, "batch-mutated").message == "The script changes batches.");
-  CHECK(finding_of(result, "files-changed").severity == Finding::Severity::warning);
-  CHECK(says(finding_of(result, "files-changed").message, "It wrote a"));
-  CHECK_FALSE(says(finding_of(result, "files-changed").message, "\x1b"));
+  CHECK(finding_of(result, "workers-repeat").severity == Finding::Severity::warning);
+  CHECK(says(finding_of(result, "workers-repeat").message, "Each a"));
+  CHECK_FALSE(says(finding_of(result, "workers-repeat").message, "\x1b"));
   CHECK(result.trusted);
+}
+
+TEST_CASE("where there was no sandbox, G is that of the steps as found without their waiting, and no phase is missing") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.phases.erase(AttachPhase::synthetic);
+  launched.training.phases.erase(AttachPhase::cached);
+  LaunchSettings settings;
+  settings.command = {"python3", "train.py"};
+  settings.plan.phases = Conductor::Phases::full_and_prep;
+  settings.sandbox.emplace().refusal = "a user namespace: Operation not permitted";
+  const ProfileResult result = attached_profile(launched, settings, HostFacts{});
+  CHECK(result.ingestion->samples_per_s == doctest::Approx(3200).epsilon(0.001));  // Of 20 ms a step, 10 are waiting.
+  CHECK_FALSE(result.finds("phases-missing"));
+  CHECK(says(finding_of(result, "sandbox-refused").message, "Operation not permitted"));
+  CHECK(says(finding_of(result, "sandbox-refused").message, "--keep-output"));
+}
+
+TEST_CASE("what a sandbox held is told: what was written, what was copied and for how long, and that it was full") {
+  SandboxContents contents;
+  CHECK(sandbox_findings(contents, 0).empty());
+  contents.files = 4;
+  contents.bytes = 5 << 20;
+  contents.named = {"/home/a", "/home/b", "/home/c", "/tmp/d"};
+  contents.copied_files = 1;
+  contents.copied_bytes = 2 << 20;
+  contents.free_bytes = 0;
+  const std::vector<Finding> findings = sandbox_findings(contents, 1.5);
+  REQUIRE(findings.size() == 3);
+  CHECK(says(findings[0].message, "wrote 4 files of 5 MiB"));
+  CHECK(says(findings[0].message, "/home/c, ..."));
+  CHECK(says(findings[1].message, "1 file of 2 MiB was copied"));
+  CHECK(says(findings[1].message, "1.5 s"));
+  CHECK(findings[2].code == "sandbox-full");
 }
 
 TEST_CASE("a drain that failed is said with its workers, the batches that it delivered before, and why") {

@@ -311,11 +311,11 @@ TEST_CASE("findings of a launched training are in its summary, warnings as such"
   ProfileResult result = launched();
   result.trusted = false;
   result.findings = {{"several-trainings", Finding::Severity::warning, "the command ran more than one training"},
-                     {"files-changed", Finding::Severity::warning, "The script wrote model.pt"},
+                     {"workers-repeat", Finding::Severity::warning, "Each worker delivers all samples"},
                      {"batch-mutated", Finding::Severity::info, "The script changes batches"}};
   const std::string page = console_summary(result, {});
   CHECK(says(page, "warning: the command ran more than one training"));
-  CHECK(says(page, "warning: The script wrote model.pt"));
+  CHECK(says(page, "warning: Each worker delivers all samples"));
   CHECK(says(page, "The script changes batches"));
   CHECK_FALSE(says(page, "warning: The script changes batches"));
   CHECK(says(page, "not to be trusted, see the findings"));

@@ -21,7 +21,6 @@ class Engine:
         self.seen = Seen(send)
         self.link = link
         self.losses = []
-        self.outputs = None
         self.standstill = None
         self.spent = None
         self.rank = {}

@@ -5,7 +5,7 @@ import os
 import sys
 import weakref
 
-from . import drains, facts, framework, outputs
+from . import drains, facts, framework
 from .link import Link
 from .passive import Passive
 from .phases import Phases
@@ -19,7 +19,6 @@ class Hook:
         self.passive = os.environ.get('DSANALYZE_ATTACH_MODE') == 'passive'
         self.engine = None
         self.waiting = False
-        self.outputs = None
         self.standstill = None
         self.spent = Spent()
         self._known = {}
@@ -35,8 +34,6 @@ class Hook:
         if not self.passive or os.environ.get('DSANALYZE_ATTACH_EXPLAIN'):
             from .standstill import Standstill
             self.standstill = Standstill(os.path.dirname(os.environ['DSANALYZE_ATTACH']))
-        if not self.passive:
-            self.outputs = outputs.begin()
         os.register_at_fork(after_in_child=self.child)
         atexit.register(self.bye)
         if _may_be_worker():
@@ -58,7 +55,7 @@ class Hook:
         engine = Passive(link) if self.passive else Phases(link)
         engine.rank = rank
         self.engine = engine
-        engine.outputs, engine.standstill, engine.spent = self.outputs, self.standstill, self.spent
+        engine.standstill, engine.spent = self.standstill, self.spent
 
     def entry(self, loader):
         """What is remembered of a DataLoader object, for as long as it lives: its origin, its record, and whether the script has marked it."""
@@ -117,8 +114,6 @@ class Hook:
             return
         try:
             error = facts.last_error()  # First: a worker's death that is still to be heard of raises in here.
-            if self.outputs is not None:
-                self.outputs.report(engine.note)
             if engine.roles.primary is None:
                 engine.seen.tell()
             engine.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None, error=error))

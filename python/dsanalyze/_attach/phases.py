@@ -128,11 +128,6 @@ class Phases(Engine):
         if self.clock.running:
             self._device.stepped()
 
-    def step_over(self, at):
-        if self.outputs is not None:
-            self.outputs.training_began()
-        super().step_over(at)
-
     def dropped(self, iteration):
         if iteration.record is self.roles.primary and not self.off:
             framework.current.synchronise()
@@ -420,8 +415,6 @@ class Phases(Engine):
 
     def end(self, status=0):
         """Ends the process: the results of this run are thrown away."""
-        if self.outputs is not None:
-            self._guard(self.outputs.report, self.note)
         self.link.send({'t': 'bye', 'exit': 0})
         for _, iterator in self.modes.live():
             for worker in getattr(iterator, '_workers', ()):

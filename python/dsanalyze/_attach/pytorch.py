@@ -216,7 +216,7 @@ def install():
         gradients.follow_ranks()
     hook.start()
     if not hook.passive:
-        hook.outputs.wrap_pytorch(torch, hook.spent.saving)
+        hook.spent.follow_saves(torch)
         # Workers that are ended leave the sockets behind by which they hand over tensors; the launcher removes this folder.
         multiprocessing.process.current_process()._config.setdefault('tempdir', os.path.dirname(os.environ['DSANALYZE_ATTACH']))
     others.install(lambda: hook.waiting or hook.engine is not None and not hook.engine.off)

@@ -1,9 +1,11 @@
 """What a script spends its time on beside training steps, by the line that does it: checkpoints that it writes, and loops over other loaders."""
 import functools
+import os
 from _thread import get_ident
 from time import monotonic_ns as now
 
 from . import facts
+from .imports import when_imported
 
 most_places = 32
 
@@ -35,12 +37,28 @@ class Spent:
         places, self._places = self._places, {}
         return list(places.values())
 
-    def saving(self, original):
-        """A function that writes a checkpoint, with the time that it takes."""
+    def follow_saves(self, torch):
+        """Checkpoints that PyTorch writes are timed, and those of safetensors where the script imports it."""
+        torch.save = torch.serialization.save = self._timed(torch.serialization.save, 'f')
+        torch.jit.save = self._timed(torch.jit.save, 'f')
+        scripted = torch.jit._script.RecursiveScriptModule
+        scripted.save = self._timed(scripted.save, 'f')
+        when_imported(('safetensors',), self._follow_safetensors)
+
+    def _follow_safetensors(self, _, module):
+        original = getattr(module, 'serialize_file', None)
+        if original is not None:
+            module.serialize_file = self._timed(original, 'filename')
+
+    def _timed(self, original, name):
+        """A function whose second argument, of this name, is a path or a file, with the time that it takes."""
         @functools.wraps(original)
         def save(*arguments, **named):
+            target = arguments[1] if len(arguments) > 1 else named.get(name)
+            # PyTorch also saves into memory what is sent to another process.
+            is_file = isinstance(target, (str, bytes, os.PathLike)) or isinstance(getattr(target, 'name', None), str)
             thread = get_ident()
-            if thread in self._saving or self.thread not in (None, thread):
+            if not is_file or thread in self._saving or self.thread not in (None, thread):
                 return original(*arguments, **named)
             self._saving.add(thread)
             began = now()

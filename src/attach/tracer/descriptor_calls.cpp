@@ -74,25 +74,25 @@ long failed_as_call(long result) {
   return -1;
 }
 
-int opened_by(int descriptor, const char* path, bool in_folder) {
-  if (descriptor >= 0) opened(descriptor, path, in_folder);
+/// Calls what opens, `open()`, and records what that returned. The path of one that failed may point anywhere.
+int recorded_open(const char* path, const auto& open, int folder = AT_FDCWD) {
+  const uint64_t begin = time_of_call();
+  const int descriptor = open();
+  if (descriptor >= 0) opened(descriptor, path, folder != AT_FDCWD && path[0] != '/', begin);
   return descriptor;
-}
-
-/// Of a call that opened something: the path of one that failed may point anywhere.
-int opened_in(int descriptor, int folder, const char* path) {
-  return descriptor < 0 ? descriptor : opened_by(descriptor, path, folder != AT_FDCWD && path[0] != '/');
 }
 
 bool has_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
 
 int call_open(const Next<OpenCall>& next, const char* path, int flags, mode_t mode) {
-  if (auto* const call = next.known()) return opened_by(call(path, flags, mode), path, false);
+  if (auto* const call = next.known()) return recorded_open(path, [&] { return call(path, flags, mode); });
   return static_cast<int>(failed_as_call(raw(SYS_openat, AT_FDCWD, word(path), flags, mode)));
 }
 
 int call_openat(const Next<OpenAtCall>& next, int folder, const char* path, int flags, mode_t mode) {
-  if (auto* const call = next.known()) return opened_in(call(folder, path, flags, mode), folder, path);
+  if (auto* const call = next.known())
+    return recorded_open(
+        path, [&] { return call(folder, path, flags, mode); }, folder);
   return static_cast<int>(failed_as_call(raw(SYS_openat, folder, word(path), flags, mode)));
 }
 
@@ -272,8 +272,12 @@ int traced_open64(const char* path, int flags, ...) {
   DSANALYZE_MODE_BEHIND(flags)
   return tracing::call_open(tracing::next_open64, path, flags, mode);
 }
-int traced_open_2(const char* path, int flags) { return tracing::opened_by(tracing::next_open_2.get()(path, flags), path, false); }
-int traced_open64_2(const char* path, int flags) { return tracing::opened_by(tracing::next_open64_2.get()(path, flags), path, false); }
+int traced_open_2(const char* path, int flags) {
+  return tracing::recorded_open(path, [&] { return tracing::next_open_2.get()(path, flags); });
+}
+int traced_open64_2(const char* path, int flags) {
+  return tracing::recorded_open(path, [&] { return tracing::next_open64_2.get()(path, flags); });
+}
 int traced_openat(int folder, const char* path, int flags, ...) {
   DSANALYZE_MODE_BEHIND(flags)
   return tracing::call_openat(tracing::next_openat, folder, path, flags, mode);
@@ -283,13 +287,19 @@ int traced_openat64(int folder, const char* path, int flags, ...) {
   return tracing::call_openat(tracing::next_openat64, folder, path, flags, mode);
 }
 int traced_openat_2(int folder, const char* path, int flags) {
-  return tracing::opened_in(tracing::next_openat_2.get()(folder, path, flags), folder, path);
+  return tracing::recorded_open(
+      path, [&] { return tracing::next_openat_2.get()(folder, path, flags); }, folder);
 }
 int traced_openat64_2(int folder, const char* path, int flags) {
-  return tracing::opened_in(tracing::next_openat64_2.get()(folder, path, flags), folder, path);
+  return tracing::recorded_open(
+      path, [&] { return tracing::next_openat64_2.get()(folder, path, flags); }, folder);
 }
-int traced_creat(const char* path, mode_t mode) { return tracing::opened_by(tracing::next_creat.get()(path, mode), path, false); }
-int traced_creat64(const char* path, mode_t mode) { return tracing::opened_by(tracing::next_creat64.get()(path, mode), path, false); }
+int traced_creat(const char* path, mode_t mode) {
+  return tracing::recorded_open(path, [&] { return tracing::next_creat.get()(path, mode); });
+}
+int traced_creat64(const char* path, mode_t mode) {
+  return tracing::recorded_open(path, [&] { return tracing::next_creat64.get()(path, mode); });
+}
 
 ssize_t traced_read(int descriptor, void* buffer, size_t size) {
   auto* const call = tracing::next_read.known();

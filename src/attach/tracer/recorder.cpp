@@ -211,7 +211,7 @@ struct PathParts {
   [[nodiscard]] char at(uint32_t i) const { return i < first_length ? first[i] : second[i - first_length]; }
 };
 
-bool write_file(RingHeader& ring, RecordKind kind, uint32_t open, const struct stat& facts, const PathParts& path) {
+bool write_file(RingHeader& ring, RecordKind kind, uint32_t open, const struct stat& facts, const PathParts& path, uint64_t begin) {
   const uint32_t slots = path_slots(path.length());
   const uint64_t place = claim(ring, slots);
   if (place == no_place) return false;
@@ -223,7 +223,7 @@ bool write_file(RingHeader& ring, RecordKind kind, uint32_t open, const struct s
   slot.time = monotonic_now();
   slot.offset = static_cast<uint64_t>(facts.st_size);
   slot.amount = path.length();
-  slot.details = details_of(kind, 0, 0);
+  slot.details = details_of(kind, begin, slot.time);
   store(slot.commit, commit_word(place));
   return true;
 }
@@ -305,7 +305,7 @@ void know(int descriptor, int process) {
 }
 
 /// Says what a descriptor is; 0 where it is no file, or could not be said. Of a network socket nothing is said.
-uint32_t announce(RingHeader& ring, RecordKind kind, int descriptor, const char* path, bool in_folder) {
+uint32_t announce(RingHeader& ring, RecordKind kind, int descriptor, const char* path, bool in_folder, uint64_t begin) {
   struct stat facts {};
   Descriptor& entry = descriptors[descriptor];
   const int mine = load(state->process);
@@ -318,7 +318,7 @@ uint32_t announce(RingHeader& ring, RecordKind kind, int descriptor, const char*
   }
   char buffer[most_folder_bytes];
   const uint32_t open = add(openings, 1U) + 1;
-  if (!write_file(ring, kind, open, facts, parts_of(descriptor, path, in_folder, buffer))) {
+  if (!write_file(ring, kind, open, facts, parts_of(descriptor, path, in_folder, buffer), begin)) {
     lose(&ring, 0);
     store(entry.known_in, 0);
     return 0;
@@ -335,7 +335,7 @@ uint32_t opening_of(RingHeader& ring, int descriptor, bool& said) {
   said = true;
   const Descriptor& entry = descriptors[descriptor];
   if (load(entry.known_in) == load(state->process)) return load(entry.open);
-  const uint32_t open = announce(ring, RecordKind::inherited, descriptor, nullptr, false);
+  const uint32_t open = announce(ring, RecordKind::inherited, descriptor, nullptr, false, 0);
   said = load(entry.known_in) == load(state->process);
   return open;
 }
@@ -403,11 +403,11 @@ void begin_in_child() {
 
 uint64_t time_of_call() { return state == nullptr || load(state->off) != 0 ? 0 : monotonic_now(); }
 
-void opened(int descriptor, const char* path, bool in_folder) {
+void opened(int descriptor, const char* path, bool in_folder, uint64_t begin) {
   if (state == nullptr || !in_table(descriptor) || in_anothers_memory()) return;
   RingHeader* const ring = ring_of_process();
   if (ring != nullptr) {
-    announce(*ring, RecordKind::open, descriptor, path, in_folder);
+    announce(*ring, RecordKind::open, descriptor, path, in_folder, begin);
     return;
   }
   store(descriptors[descriptor].known_in, 0);

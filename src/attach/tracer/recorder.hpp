@@ -18,8 +18,9 @@ void begin_in_child();
 /// Nanoseconds of CLOCK_MONOTONIC; 0 where nothing is traced, which makes the calls below return at once.
 uint64_t time_of_call();
 
-/// A descriptor that a call returned. `path` as it was passed, relative to the current folder unless `in_folder`; may be nullptr.
-void opened(int descriptor, const char* path, bool in_folder);
+/// A descriptor that a call returned, which began at `begin`. `path` as it was passed, relative to the current folder unless `in_folder`; may be
+/// nullptr.
+void opened(int descriptor, const char* path, bool in_folder, uint64_t begin);
 /// `copy` is another name of what `descriptor` is.
 void duplicated(int descriptor, int copy);
 /// To be called before the descriptor is closed: afterwards another thread may have it.

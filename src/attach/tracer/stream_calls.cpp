@@ -71,8 +71,11 @@ class StreamRead {
   int64_t m_before;
 };
 
-FILE* opened_stream(FILE* stream, const char* path) {
-  if (stream != nullptr) opened(stream->_fileno, path, false);
+/// Calls what opens, `open()`, and records what that returned.
+FILE* recorded_open(const char* path, const auto& open) {
+  const uint64_t begin = time_of_call();
+  FILE* const stream = open();
+  if (stream != nullptr) opened(stream->_fileno, path, false, begin);
   return stream;
 }
 
@@ -200,15 +203,19 @@ int traced_fscanf(FILE* stream, const char* format, ...) DSANALYZE_STANDS_BEFORE
 int traced_c99_fscanf(FILE* stream, const char* format, ...) DSANALYZE_STANDS_BEFORE("__isoc99_fscanf");
 int traced_c23_fscanf(FILE* stream, const char* format, ...) DSANALYZE_STANDS_BEFORE("__isoc23_fscanf");
 
-FILE* traced_fopen(const char* path, const char* mode) { return tracing::opened_stream(tracing::next_fopen.get()(path, mode), path); }
-FILE* traced_fopen64(const char* path, const char* mode) { return tracing::opened_stream(tracing::next_fopen64.get()(path, mode), path); }
+FILE* traced_fopen(const char* path, const char* mode) {
+  return tracing::recorded_open(path, [&] { return tracing::next_fopen.get()(path, mode); });
+}
+FILE* traced_fopen64(const char* path, const char* mode) {
+  return tracing::recorded_open(path, [&] { return tracing::next_fopen64.get()(path, mode); });
+}
 FILE* traced_freopen(const char* path, const char* mode, FILE* stream) {
   tracing::closing(stream->_fileno);
-  return tracing::opened_stream(tracing::next_freopen.get()(path, mode, stream), path);
+  return tracing::recorded_open(path, [&] { return tracing::next_freopen.get()(path, mode, stream); });
 }
 FILE* traced_freopen64(const char* path, const char* mode, FILE* stream) {
   tracing::closing(stream->_fileno);
-  return tracing::opened_stream(tracing::next_freopen64.get()(path, mode, stream), path);
+  return tracing::recorded_open(path, [&] { return tracing::next_freopen64.get()(path, mode, stream); });
 }
 int traced_fclose(FILE* stream) {
   tracing::closing(stream->_fileno);

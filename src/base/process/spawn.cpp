@@ -2,15 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <mutex>
+#include <sstream>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -19,42 +21,13 @@
 namespace dsanalyze {
 namespace {
 
-std::array<int, 2> survived{};  ///< signals by survive_failed_writes(), that were not ignored when this program was started; 0: none
-
-class SpawnAttributes {
- public:
-  explicit SpawnAttributes(const SpawnWay& way) {
-    ::posix_spawn_file_actions_init(&m_actions);
-    if (way.input == SpawnWay::Input::nothing) ::posix_spawn_file_actions_addopen(&m_actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (way.output == SpawnWay::Output::to_stderr) ::posix_spawn_file_actions_adddup2(&m_actions, STDERR_FILENO, STDOUT_FILENO);
-    ::posix_spawnattr_init(&m_attributes);
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::posix_spawnattr_setsigmask(&m_attributes, &none);
-    sigset_t usual;
-    ::sigemptyset(&usual);
-    for (const int signal : survived)
-      if (signal != 0) ::sigaddset(&usual, signal);
-    ::posix_spawnattr_setsigdefault(&m_attributes, &usual);
-    int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
-    if (way.group == SpawnWay::Group::of_its_own) flags |= POSIX_SPAWN_SETPGROUP;
-    ::posix_spawnattr_setpgroup(&m_attributes, 0);
-    ::posix_spawnattr_setflags(&m_attributes, static_cast<short>(flags));
-  }
-  ~SpawnAttributes() {
-    ::posix_spawn_file_actions_destroy(&m_actions);
-    ::posix_spawnattr_destroy(&m_attributes);
-  }
-  SpawnAttributes(const SpawnAttributes&) = delete;
-  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
-
-  [[nodiscard]] const posix_spawn_file_actions_t* actions() const { return &m_actions; }
-  [[nodiscard]] const posix_spawnattr_t* attributes() const { return &m_attributes; }
-
- private:
-  posix_spawn_file_actions_t m_actions{};
-  posix_spawnattr_t m_attributes{};
+/// What a child says to its parent before it ends; nothing where it has become the command.
+struct Failure {
+  const char* entering = nullptr;  ///< what of SpawnWay::enter failed: a text that both have at the same place
+  int error = 0;
 };
+
+std::array<int, 2> survived{};  ///< signals by survive_failed_writes(), that were not ignored when this program was started; 0: none
 
 std::vector<std::string> environment_with(const std::vector<std::string>& added) {
   std::vector<std::string> all = added;
@@ -92,19 +65,103 @@ void survive_failed_writes() {
   }
 }
 
+namespace {
+
+/// Where a program may lie, as a shell looks for it.
+std::vector<std::string> places_of(const std::string& program) {
+  if (program.find('/') != std::string::npos) return {program};
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "/bin:/usr/bin");
+  std::vector<std::string> places;
+  for (std::string folder; std::getline(folders, folder, ':');) places.push_back((folder.empty() ? "." : folder) + "/" + program);
+  return places;
+}
+
+/// All that a child needs, made before it is: after the fork it may call async-signal-safe functions alone.
+struct Start {
+  std::vector<std::string> places, words, environment;
+  std::vector<char*> arguments{}, variables{};
+  const SpawnWay& way;
+  int nothing = -1;  ///< /dev/null
+};
+
+/// No handler of this program's may run in the child, which shares its descriptors.
+void reset_signals() {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action {};
+    const bool was_survived = std::ranges::find(survived, number) != survived.end();
+    if (::sigaction(number, nullptr, &action) != 0 || (action.sa_handler == SIG_IGN && !was_survived)) continue;
+    ::signal(number, SIG_DFL);
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+}
+
+/// Returns where the command cannot be started.
+Failure become(const Start& start) {
+  if (start.way.group == SpawnWay::Group::of_its_own) ::setpgid(0, 0);
+  if (start.nothing >= 0 && ::dup2(start.nothing, STDIN_FILENO) < 0) return {nullptr, errno};
+  if (start.way.output == SpawnWay::Output::to_stderr && ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return {nullptr, errno};
+  if (start.way.enter)
+    if (const char* const failed = start.way.enter(); failed != nullptr) return {failed, errno};
+  reset_signals();
+  int error = ENOENT;
+  for (const std::string& place : start.places) {
+    ::execve(place.c_str(), start.arguments.data(), start.variables.data());
+    if (errno != ENOENT && errno != ENOTDIR) error = errno;
+    if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) break;
+  }
+  return {nullptr, error};
+}
+
+/// The child, and why it did not become the command.
+std::pair<pid_t, Failure> fork_command(const Start& start) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_errno("cannot start the command", shell_word(start.words.front()), errno);
+  const FileDescriptor reading(ends[0]);
+  FileDescriptor writing(ends[1]);
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t process = ::fork();
+  if (process == 0) {
+    const Failure failure = become(start);
+    ::_exit(::write(writing.get(), &failure, sizeof failure) == sizeof failure ? 0 : 1);
+  }
+  const int error = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (process < 0) throw_errno("cannot start the command", shell_word(start.words.front()), error);
+  writing.reset();
+  Failure failure;
+  ssize_t got = 0;
+  do got = ::read(reading.get(), &failure, sizeof failure);
+  while (got < 0 && errno == EINTR);
+  return {process, got == sizeof failure ? failure : Failure{}};
+}
+
+}  // namespace
+
 int spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way) {
   keep_ended_children();
-  const SpawnAttributes attributes(way);
-  std::vector<std::string> environment = environment_with(added);
-  pid_t process = 0;
-  const int error = ::posix_spawnp(&process, words.front().c_str(), attributes.actions(), attributes.attributes(), pointers(words).data(),
-                                   pointers(environment).data());
-  if (error == ENOENT || error == EACCES || error == ENOEXEC || error == ENOTDIR) {
-    throw UsageError(fmt::format("cannot start the command {}: {}; name a program, or a script with its interpreter (-- python3 train.py)",
-                                 shell_word(words.front()), describe_errno(error)));
+  const std::string program = words.front();
+  Start start{places_of(program), std::move(words), environment_with(added), {}, {}, way};
+  start.arguments = pointers(start.words);
+  start.variables = pointers(start.environment);
+  FileDescriptor nothing;
+  if (way.input == SpawnWay::Input::nothing) nothing = open_file("/dev/null", O_RDONLY | O_CLOEXEC);
+  start.nothing = nothing.get();
+  const auto [process, failure] = fork_command(start);
+  if (failure.error == 0) return process;
+  while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
   }
-  if (error != 0) throw_errno("cannot start the command", shell_word(words.front()), error);
-  return process;
+  if (failure.entering != nullptr)
+    throw Error(fmt::format("cannot start the command in its sandbox: {}: {}", failure.entering, describe_errno(failure.error)));
+  const int error = failure.error;
+  if (error == ENOENT || error == EACCES || error == ENOEXEC || error == ENOTDIR)
+    throw UsageError(fmt::format("cannot start the command {}: {}; name a program, or a script with its interpreter (-- python3 train.py)",
+                                 shell_word(program), describe_errno(error)));
+  throw_errno("cannot start the command", shell_word(program), error);
 }
 
 namespace {

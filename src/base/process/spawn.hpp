@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct SpawnWay {
   Input input = Input::nothing;
   Output output = Output::own;
   Group group = Group::of_its_own;
+  /// Called in the child before it becomes the command; empty: nothing is. Async-signal-safe. nullptr, or what failed (a text that outlives the
+  /// call; errno says why).
+  std::function<const char*()> enter{};
 };
 
 /// Where SIGCHLD is ignored, the system collects children by itself, and how they ended is lost: from now on it is not ignored. Threads: any.
@@ -26,7 +30,7 @@ void keep_ended_children();
 void survive_failed_writes();
 
 /// Starts `words`, the program (looked up in PATH) and its arguments, with this process's environment and `added` ("NAME=value" each). The caller
-/// collects the process. Throws UsageError when there is no such program, Error when no process can be made.
+/// collects the process. Throws UsageError when there is no such program, Error when no process can be made or SpawnWay::enter fails.
 int spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way);
 
 /// While one lives, signals that would ask this program to stop belong to a process that it starts: what is sent to this program is sent on to that

@@ -195,12 +195,21 @@ std::optional<ContentSample> contents_of(const ProfileInputs& inputs, const std:
   }
 }
 
+/// What becomes of what the command writes.
+std::string output_plan(const LaunchSettings& settings) {
+  if (settings.keep_output) return "what the command writes stays (--keep-output)";
+  if (settings.sandbox->refusal.empty()) return "what the command writes lands in a sandbox and is discarded; your files stay as they are";
+  return fmt::format(
+      "no sandbox ({}), so only what an ordinary run of the command does: phases full and prep, and what it writes stays. "
+      "--keep-output measures all phases",
+      settings.sandbox->refusal);
+}
+
 std::string launch_plan(const LaunchSettings& settings) {
   const std::string command = command_line(settings.command);
   if (settings.mode == AttachMode::passive) return fmt::format("plan: start {}, and read its clocks until it ends\n", command);
   return fmt::format("plan: start {}, measure it for about {}, then end it\nplan: {}\n", command, format_seconds(settings.plan.seconds),
-                     settings.keep_output ? "what the script writes, changes and removes stays so"
-                                          : "the script's changes to your files are undone, except those by programs that it starts") +
+                     output_plan(settings)) +
          fmt::format("plan: then read what it read again, cold and from memory, for about {}: of these files, the page cache keeps no more than {}\n",
                      format_seconds(settings.storage_seconds), format_bytes(most_warm_bytes)) +
          fmt::format("plan: then, where these are image files that dsanalyze.Loader could load, prepare some of them for {}\n",

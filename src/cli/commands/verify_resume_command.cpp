@@ -5,6 +5,7 @@
 #include "attach/resume_launch.hpp"
 #include "base/error.hpp"
 #include "base/text/units.hpp"
+#include "cli/options/attach_options.hpp"
 #include "cli/options/typed_options.hpp"
 #include "cli/process/data_files.hpp"
 #include "command.hpp"
@@ -51,10 +52,13 @@ class VerifyResumeCommand final : public Command {
     if (context.options.json) launch.output = SpawnWay::Output::to_stderr;
     const PrivateFolder folder;
     launch.folder = folder.path();
+    launch.sandbox = sandbox_for(context.typed, launch.command);
     context.events.note(fmt::format(
         "plan: start the command, and stop and resume its first loader with a state, {} runs of {} epochs with {} stops each; nothing is trained",
         launch.settings.runs, launch.settings.epochs, launch.settings.stops));
-    const ResumeResult result = prove_resume(launch, context.events, context.stop, system_timing());
+    if (!launch.sandbox.refusal.empty())
+      context.events.note(fmt::format("plan: no sandbox ({}): what the command writes before its first batch stays", launch.sandbox.refusal));
+    const ResumeResult result = prove_resume(launch, context.stop, system_timing());
     Outcome outcome;
     outcome.json = to_json(result);
     outcome.text = summary(result);

@@ -11,6 +11,7 @@
 #include "base/host/host.hpp"
 #include "base/statistics.hpp"
 #include "base/text/text.hpp"
+#include "cli/options/attach_options.hpp"
 #include "cli/options/search_options.hpp"
 #include "cli/process/data_files.hpp"
 #include "models/whatif/training_advice.hpp"
@@ -38,7 +39,7 @@ RateModel searchable(const TrainingModel& model) {
   }
 }
 
-TrainingRuns training_runs(const ProfileResult& profile) {
+TrainingRuns training_runs(const ProfileResult& profile, const CommandContext& context) {
   TrainingRuns runs;
   runs.host = read_host_facts();
   runs.settings.command = profile.command;
@@ -46,6 +47,9 @@ TrainingRuns training_runs(const ProfileResult& profile) {
   runs.settings.output = SpawnWay::Output::to_stderr;
   runs.settings.working_directory = profile.launch->working_directory;
   runs.settings.plan.kept_bytes = 0;
+  runs.settings.sandbox = sandbox_for(context.typed, profile.command);
+  if (!runs.settings.sandbox->refusal.empty())
+    context.events.note(fmt::format("plan: no sandbox ({}): what the runs write stays", runs.settings.sandbox->refusal));
   runs.folder = [] {
     const auto folder = std::make_shared<const PrivateFolder>();
     return std::shared_ptr<const std::filesystem::path>(folder, &folder->path());
@@ -105,7 +109,7 @@ Outcome whatif_of_training(const ProfileResult& profile, const std::string& name
     context.events.finding(finding);
     result.findings.push_back(std::move(finding));
   }
-  const TrainingRuns runs = training_runs(profile);
+  const TrainingRuns runs = training_runs(profile, context);
   const TrainingValidationPlan plan = plan_training_validation(profile, runs.host, result, seconds);
   context.events.note(plan_text(plan, result.answers.size()));
   validate_training(plan, profile, runs, result, context.events, context.stop, system_timing());

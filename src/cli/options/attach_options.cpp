@@ -6,7 +6,11 @@
 #include <array>
 #include <string_view>
 
+#include <unistd.h>
+
+#include "attach/command_paths.hpp"
 #include "base/error.hpp"
+#include "base/system/files.hpp"
 #include "base/text/units.hpp"
 
 namespace dsanalyze::cli {
@@ -33,7 +37,35 @@ void AttachOptions::check() const {
     if (passive() && m_typed.given(name))
       throw UsageError(fmt::format("{}: is for phases; a run under --passive clocks the training from its start to its end", name));
   if (passive() && m_typed.given("--trace")) throw UsageError("--trace: what a run under --passive reads is not traced; leave one of the two out");
+  if (passive() && m_typed.given("--sandbox")) throw UsageError("--sandbox: a run under --passive writes where it always does");
+  if (m_typed.given("--sandbox") && m_typed.given("--keep-output"))
+    throw UsageError("--sandbox: --keep-output is an ordinary run, without one; leave one of the two out");
   if (passive() && m_typed.given("--keep-output")) throw UsageError("--keep-output: a run under --passive keeps its output in any case");
+}
+
+/// Where layers are made unless the user says it: beside the profiles, or where temporary files go.
+std::filesystem::path layers_folder() {
+  try {
+    std::filesystem::path folder = user_state_directory() / "sandbox";
+    std::filesystem::create_directories(folder.parent_path());
+    if (::access(folder.parent_path().c_str(), W_OK) == 0) return folder;
+  } catch (const std::exception&) {  // No such directory, or a read-only home.
+  }
+  return std::filesystem::path("/tmp") / fmt::format("dsanalyze-sandbox-{}", ::geteuid());
+}
+
+SandboxPlan sandbox_for(const TypedOptions& typed, const std::vector<std::string>& words) {
+  SandboxSettings settings;
+  settings.working_directory = std::filesystem::current_path();
+  for (const CommandPathRecord& path : command_paths(words, settings.working_directory)) settings.written.emplace_back(path.path);
+  settings.shared = shared_with_sandboxes(settings.working_directory);
+  settings.layers_chosen = typed.given("--sandbox");
+  settings.layers = settings.layers_chosen ? std::filesystem::absolute(typed.text("--sandbox")) / "dsanalyze-sandbox" : layers_folder();
+  SandboxPlan plan = plan_sandbox(settings);
+  if (settings.layers_chosen && !plan.refusal.empty())
+    throw UsageError(
+        fmt::format("--sandbox {}: {}; name a folder on ext4, xfs, btrfs or tmpfs, or pass --keep-output", typed.text("--sandbox"), plan.refusal));
+  return plan;
 }
 
 LaunchSettings AttachOptions::settings() const {
@@ -41,6 +73,10 @@ LaunchSettings AttachOptions::settings() const {
   settings.command = m_typed.words();
   settings.mode = passive() ? AttachMode::passive : AttachMode::phases;
   settings.keep_output = m_typed.given("--keep-output");
+  if (!passive() && !settings.keep_output) {
+    settings.sandbox = sandbox_for(m_typed, settings.command);
+    if (!settings.sandbox->refusal.empty()) settings.plan.phases = Conductor::Phases::full_and_prep;
+  }
   settings.explain_passive = passive() && m_typed.given("--hang-timeout");
   m_typed.put(settings.plan);
   m_typed.set(settings.plan.seconds, "--time-budget", [](const std::string& text) { return parse_seconds(text); });

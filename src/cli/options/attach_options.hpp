@@ -21,4 +21,8 @@ class AttachOptions {
   const TypedOptions& m_typed;
 };
 
+/// The sandbox of a command that is launched, by --sandbox and what this machine permits; `words` as they were typed. Throws Error where the folder
+/// that was named cannot hold one.
+SandboxPlan sandbox_for(const TypedOptions& typed, const std::vector<std::string>& words);
+
 }  // namespace dsanalyze::cli

@@ -53,7 +53,7 @@ std::string missing_prep(const AttachedTraining& training, const ProfileResult& 
 }
 
 /// Of phases that were not reached, and of those whose steps never took the same time twice.
-void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result) {
+void find_missing_phases(const LaunchedTraining& launched, Conductor::Phases phases, ProfileResult& result) {
   std::vector<std::string> missing;
   const std::string no_prep = missing_prep(launched.training, result);
   if (!no_prep.empty()) {
@@ -62,6 +62,7 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
   }
   for (const std::string name : {"full", "synthetic", "prep", "cached"}) {
     if (is_prep_left_out(result) && (name == "prep" || name == "cached")) continue;
+    if (phases == Conductor::Phases::full_and_prep && (name == "synthetic" || name == "cached")) continue;
     if (launched.training.cached_not_separable && name == "cached")
       result.findings.push_back(
           {"storage-not-separable", Severity::info,
@@ -76,21 +77,21 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
   }
   if (!missing.empty()) {
     result.trusted = false;
-    const std::string phases = fmt::format("{}", fmt::join(missing, ", "));
+    const std::string names = fmt::format("{}", fmt::join(missing, ", "));
     result.findings.push_back(
         {"phases-missing", Severity::warning,
          launched.training.out_of_time
              ? fmt::format("a step takes {}, so --time-budget left no time for these phases: {}. Pass a --time-budget of {:.0f} s or more.",
-                           format_seconds(longest_step(launched.training)), phases, wanted_budget(launched.training))
-         : !launched.failure.empty() ? fmt::format("these phases were not measured, as the profile was cut short before: {}.", phases)
+                           format_seconds(longest_step(launched.training)), names, wanted_budget(launched.training))
+         : !launched.failure.empty() ? fmt::format("these phases were not measured, as the profile was cut short before: {}.", names)
          : launched.finished
              ? fmt::format(
                    "no window of steps came about in these phases: {}. The script leaves each pass over its loader after a step, or makes its "
                    "loader anew for each step. Let a pass last longer.",
-                   phases)
+                   names)
              : fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
                            "shorten the phases with --time-budget.",
-                           phases)});
+                           names)});
   }
   for (const auto& [phase, measured] : launched.training.phases) {
     if (measured.steady || measured.by_rank.empty()) continue;
@@ -243,24 +244,11 @@ void find_short_shared_memory(const LaunchedTraining& launched, ProfileResult& r
            format_bytes(room->available), format_bytes(room->capacity))});
 }
 
-/// What became of the files that the training wrote or changed.
-void tell_outputs(const OutputsUndone& outputs, ProfileResult& result) {
-  constexpr std::size_t most_named = 3;
-  if (outputs.removed + outputs.restored > 0) {
-    const std::vector<std::string> named(outputs.files.begin(), outputs.files.begin() + std::min(most_named, outputs.files.size()));
-    result.findings.push_back({"outputs-undone", Severity::info,
-                               fmt::format("the script's changes to your files were undone: {} new file{} removed, {} restored ({}{}).",
-                                           outputs.removed, outputs.removed == 1 ? "" : "s", outputs.restored,
-                                           printable(fmt::format("{}", fmt::join(named, ", "))), outputs.files.size() > most_named ? ", ..." : "")});
-  }
-  for (const std::string& failure : outputs.failures)
-    result.findings.push_back({"outputs-not-undone", Severity::warning, fmt::format("not taken back: {}", printable(failure))});
-}
-
 }  // namespace
 
-void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, ProfileResult& result) {
-  if (mode == AttachMode::phases) find_missing_phases(launched, result);
+void find_attached_problems(const LaunchedTraining& launched, const LaunchSettings& settings, ProfileResult& result) {
+  const AttachMode mode = settings.mode;
+  if (mode == AttachMode::phases) find_missing_phases(launched, settings.plan.phases, result);
   if (!launched.failure.empty() && mode == AttachMode::phases) {
     result.trusted = false;
     const bool ended = launched.exit_status || launched.signal;
@@ -297,12 +285,9 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
                                "the command ran more than one training, and these figures are of all of them together. Profile each by itself."});
   }
   find_short_shared_memory(launched, result);
-  tell_outputs(launched.outputs, result);
+  tell_sandbox(launched, settings, result);
   for (const NoteMessage& note : launched.training.notes)
-    result.findings.push_back(
-        {note.code,
-         note.code == "files-changed" || note.code == "process-not-watched" || note.code == "workers-repeat" ? Severity::warning : Severity::info,
-         printable(note.text)});
+    result.findings.push_back({note.code, note.code == "workers-repeat" ? Severity::warning : Severity::info, printable(note.text)});
 }
 
 }  // namespace dsanalyze

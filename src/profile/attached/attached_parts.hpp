@@ -72,6 +72,15 @@ constexpr double tolerated_fraction = 0.01;         ///< of a run's bytes, from 
 constexpr double tolerated_wait = 0.02;             ///< for storage, of a run's time
 
 /// What makes a launched training's rates doubtful, and what its user should know; takes the result's trust where a rate cannot be believed.
-void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, ProfileResult& result);
+void find_attached_problems(const LaunchedTraining& launched, const LaunchSettings& settings, ProfileResult& result);
+
+// sandbox_findings.cpp
+
+/// What became of what the command wrote. `copying_seconds`: see below. Pure.
+std::vector<Finding> sandbox_findings(const SandboxContents& contents, double copying_seconds);
+/// How long the command waited while files that it opened for writing were copied into its sandbox; as far as its reads were traced.
+double copying_seconds(const AccessTrace& accesses, const Sandbox& sandbox);
+/// That, or why there was no sandbox.
+void tell_sandbox(const LaunchedTraining& launched, const LaunchSettings& settings, ProfileResult& result);
 
 }  // namespace dsanalyze

@@ -39,6 +39,13 @@ RateRecord ingestion_rate(const PhaseMeasurement& synthetic) {
   return rate;
 }
 
+/// G where no batches were handed out again: the steps as found, without their waiting for data.
+RateRecord rate_without_waiting(PhaseMeasurement full) {
+  for (auto& [rank, windows] : full.by_rank)
+    for (StepWindow& window : windows) window.end -= to_nanoseconds(std::accumulate(window.wait.begin(), window.wait.end(), 0.0));
+  return rate_record(stretches_of(full), "the training's steps as found, without their waiting for data");
+}
+
 /// What lies between epochs is time of the training, too, where all of its steps were measured.
 void take_gaps(const PhaseMeasurement& phase, RunRecord& run) {
   if (!phase.whole_run) return;
@@ -321,6 +328,8 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   if (auto full = run_of(training, AttachPhase::full)) {
     if (!training.fetched_in_thread()) result.waits = waits_of(training.phases.at(AttachPhase::full));
     if (result.waits) take_delay_cause(training, *result.waits);
+    if (settings.plan.phases == Conductor::Phases::full_and_prep && result.waits)
+      result.ingestion = rate_without_waiting(training.phases.at(AttachPhase::full));
     result.runs.push_back(std::move(*full));
   }
   if (auto synthetic = run_of(training, AttachPhase::synthetic)) {
@@ -339,7 +348,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
                     training.steps, training.steps == 1 ? "" : "s"));
   grade_storage_proof(launched, result);
   take_others(launched, host, result);
-  find_attached_problems(launched, settings.mode, result);
+  find_attached_problems(launched, settings, result);
   find_changed_batches(training, result);
   take_reads(launched, result);
   take_hot_stages(training, result);

@@ -59,7 +59,7 @@ std::vector<std::vector<std::byte>> images_of(const LaunchedTraining& launched, 
     if (!reads_bytes(access.kind) || !is_data(file.path) || !full.holds(access) || !seen.insert(access.file).second) continue;
     std::string content;
     try {
-      content = read_file(file.path, most_image_bytes - bytes);
+      content = read_file(launched.sandbox ? launched.sandbox->outside(file.path) : std::filesystem::path(file.path), most_image_bytes - bytes);
     } catch (const Error&) {
       continue;
     }

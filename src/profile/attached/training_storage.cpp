@@ -41,7 +41,8 @@ struct Growing {
 
 class Ranges {
  public:
-  explicit Ranges(const AccessTrace& trace) : m_trace(trace) {}
+  /// `sandbox`: in which the trace was made, whose files lie elsewhere now; nullptr where there was none.
+  Ranges(const AccessTrace& trace, const Sandbox* sandbox) : m_trace(trace), m_sandbox(sandbox) {}
 
   void add(const FileAccess& access) {
     const std::uint64_t end = access.offset + access.bytes;
@@ -73,7 +74,7 @@ class Ranges {
       bytes += range.length;
       ++count;
       const auto [number, is_new] = numbers.try_emplace(range.file, 0);
-      if (is_new) number->second = builder.add_file(std::string_view(file.path).substr(1));
+      if (is_new) number->second = builder.add_file(m_sandbox == nullptr ? file.path.substr(1) : m_sandbox->outside(file.path).native().substr(1));
       builder.add_sample({range.offset, range.length, number->second, 0});
     }
     DatasetIndex::Facts facts;
@@ -87,6 +88,7 @@ class Ranges {
   void close(const Growing& whole) { m_ranges.push_back({whole.begin, whole.end - whole.begin, whole.file, 0}); }
 
   const AccessTrace& m_trace;
+  const Sandbox* m_sandbox;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Growing> m_growing;  ///< by process and opening
   std::vector<IndexRecord> m_ranges;
 };
@@ -102,8 +104,8 @@ std::string not_separable(const ProfileResult& result) {
 }
 
 /// The ranges of the accesses for which `counts` holds.
-std::shared_ptr<const DatasetIndex> ranges_of(const AccessTrace& trace, Bytes most_bytes, const auto& counts) {
-  Ranges ranges(trace);
+std::shared_ptr<const DatasetIndex> ranges_of(const AccessTrace& trace, Bytes most_bytes, const auto& counts, const Sandbox* sandbox = nullptr) {
+  Ranges ranges(trace, sandbox);
   for (const FileAccess& access : trace.accesses)
     if (reads_bytes(access.kind) && access.bytes > 0 && is_data(trace.files[access.file].path) && counts(access)) ranges.add(access);
   return ranges.index(most_bytes);
@@ -290,8 +292,10 @@ void measure_shards(const LaunchedTraining& launched, const DatasetIndex& ranges
 
 }  // namespace
 
-std::shared_ptr<const DatasetIndex> read_ranges(const AccessTrace& trace, const std::vector<TimeSpan>& spans, Bytes most_bytes) {
-  return ranges_of(trace, most_bytes, [&spans](const FileAccess& access) { return is_within(spans, access.end); });
+std::shared_ptr<const DatasetIndex> read_ranges(const AccessTrace& trace, const std::vector<TimeSpan>& spans, Bytes most_bytes,
+                                                const Sandbox* sandbox) {
+  return ranges_of(
+      trace, most_bytes, [&spans](const FileAccess& access) { return is_within(spans, access.end); }, sandbox);
 }
 
 double drawn_from(double drawn, double distinct) {
@@ -339,7 +343,7 @@ void measure_training_storage(const LaunchedTraining& launched, double seconds, 
   const std::vector<TimeSpan> windows = full_windows(launched.training);
   if (windows.empty() || reads.bytes_per_sample <= 0) return;
   constexpr Bytes of_memory = 4;
-  const auto ranges = read_ranges(*launched.accesses, {{windows.front().begin, INT64_MAX}}, host.memory_usable / of_memory);
+  const auto ranges = read_ranges(*launched.accesses, {{windows.front().begin, INT64_MAX}}, host.memory_usable / of_memory, launched.sandbox.get());
   reads.dataset_path = common_path(*ranges);
   if (ranges->size() < least_ranges) return give_up(fmt::format("it read {} places of its files, which are too few to measure", ranges->size()));
 

@@ -16,8 +16,10 @@
 namespace dsanalyze {
 
 /// What was read of the dataset's files within the spans of time, as ranges in the order in which they were first read, each once: calls of one
-/// opening that follow one another in the file are one range, of a MiB at most. At most `most_bytes` together. The index's root is "/". Pure.
-std::shared_ptr<const DatasetIndex> read_ranges(const AccessTrace& trace, const std::vector<TimeSpan>& spans, Bytes most_bytes);
+/// opening that follow one another in the file are one range, of a MiB at most. At most `most_bytes` together. The index's root is "/", and its files
+/// are where they lie outside of `sandbox` (nullptr: there was none). Pure without one.
+std::shared_ptr<const DatasetIndex> read_ranges(const AccessTrace& trace, const std::vector<TimeSpan>& spans, Bytes most_bytes,
+                                                const Sandbox* sandbox = nullptr);
 
 /// Of how many bytes so many are drawn with replacement, so many of which are not the same: the size D with D (1 - exp(-drawn / D)) = distinct.
 /// Requires 0 < distinct < drawn.

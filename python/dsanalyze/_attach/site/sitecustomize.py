@@ -1,7 +1,7 @@
 """First on the path of a command that `dsanalyze profile -- COMMAND` starts: waits for PyTorch's DataLoader, then runs the next sitecustomize.
 
-It imports nothing that the interpreter has not loaded by now, and a process that never imports PyTorch, nor asks for dsanalyze.watch(), is left alone, but for one
-thing: where what a run changes among files is taken back, that holds for every process, from its start on. Where resuming is proved, dsanalyze.Loader is waited for, too.
+It imports nothing that the interpreter has not loaded by now, and a process that never imports PyTorch, nor asks for dsanalyze.watch(), is left alone. Where resuming is
+proved, dsanalyze.Loader is waited for, too.
 """
 import os
 import sys
@@ -114,14 +114,6 @@ def _start():
     pytorch.install()
 
 
-def _watch_outputs():
-    try:
-        from _dsanalyze_attach import outputs
-        outputs.begin()
-    except Exception as error:  # An old Python, for one: it runs as ever.
-        _leave('unwatched', error)
-
-
 def _watch_own_loader():
     """A script may take its batches from dsanalyze.Loader and have no PyTorch, or import it later."""
     def imported(_, module):
@@ -148,8 +140,6 @@ _own = os.path.dirname(os.path.abspath(__file__))
 _quiet_tracker()
 if os.environ.get('DSANALYZE_ATTACH'):
     sys.meta_path.append(_Packages(os.path.dirname(_own)))
-    if os.environ.get('DSANALYZE_ATTACH_OUTPUT'):
-        _watch_outputs()
     if 'torch' not in sys.modules:
         sys.meta_path.insert(0, _Watch())
     if os.environ.get('DSANALYZE_ATTACH_MODE') == 'resume':

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/system/files.hpp"
+#include "sandbox.hpp"
+
+namespace dsanalyze {
+
+struct NewLayer {
+  std::filesystem::path path;
+  FileDescriptor lock;  ///< of the layer; its owner lives while it is held
+};
+/// A folder of this process in `layers`, which is made where there is none. Removes those whose owner is dead. Throws Error naming path and cause.
+NewLayer make_new_layer(const std::filesystem::path& layers);
+
+/// Adds up what lies in layers. What an overlay writes there to say that a file was removed is no file.
+class LayerWalk {
+ public:
+  explicit LayerWalk(std::filesystem::path working_directory) : m_working_directory(std::move(working_directory)) {}
+  /// `upper`: the layer over `folder`. What cannot be read is left out.
+  void add(const std::filesystem::path& upper, const std::filesystem::path& folder);
+  [[nodiscard]] SandboxContents contents() &&;
+
+ private:
+  std::filesystem::path m_working_directory;
+  SandboxContents m_contents;
+  std::vector<std::string> m_here, m_elsewhere;
+};
+
+}  // namespace dsanalyze

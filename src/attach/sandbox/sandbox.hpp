@@ -1,0 +1,95 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/system/files.hpp"
+#include "base/text/units.hpp"
+#include "mount_plan.hpp"
+
+namespace dsanalyze {
+
+/// What was tried out on this machine, and can be repeated for each start of a command.
+struct SandboxPlan {
+  SandboxSettings settings;
+  SandboxRights rights = SandboxRights::own;
+  bool in_memory = false;  ///< the layer is a tmpfs of the sandbox's own
+  std::vector<MountStep> steps{};
+  std::string refusal{};  ///< why this machine, or this command, gets no sandbox; empty: it does
+};
+
+/// Plans the mounts, tries them in a process that ends at once, and tries less where they are refused: the user namespace after own rights, memory
+/// after the folder for layers. A machine that permits none of it is no error: see SandboxPlan::refusal. Throws Error where the folder that the user
+/// has chosen cannot hold layers. Threads: one at a time.
+SandboxPlan plan_sandbox(const SandboxSettings& settings);
+
+/// What a command has changed in its sandbox.
+struct SandboxContents {
+  std::size_t files = 0;            ///< written, those that were there before too
+  Bytes bytes = 0;                  ///< of them
+  std::vector<std::string> named;   ///< the first of them, those below the working directory first
+  std::size_t copied_files = 0;     ///< of `files`: that were there before, and were copied as they were opened for writing
+  Bytes copied_bytes = 0;           ///< their size outside
+  std::optional<Bytes> free_bytes;  ///< left for more; absent where the layer is in memory
+};
+
+/// A private mount namespace for one start of a command, in which the user's writable folders are overlays: what the command and its descendants
+/// write lands in a layer, which is gone with this object. Other programs see nothing of it. Not isolated: /dev/shm, the network, daemons.
+/// Threads: one at a time.
+class Sandbox {
+ public:
+  /// Removes layers whose owner is dead, too. `launch`: the launch's folder, which the command shares. Throws Error.
+  Sandbox(const SandboxPlan& plan, const std::filesystem::path& launch);
+  Sandbox(const Sandbox&) = delete;
+  Sandbox& operator=(const Sandbox&) = delete;
+  ~Sandbox();
+
+  /// In the child of a fork, before exec: makes the mounts, enters the working directory anew and closes folders that were inherited. nullptr, or
+  /// what failed (errno says why). Async-signal-safe.
+  [[nodiscard]] const char* enter() const noexcept { return enter(-1); }
+  /// The same for a trial: the numbers of the overlays that fail and are not required go to the descriptor `failures`, an int each.
+  [[nodiscard]] const char* enter(int failures) const noexcept;
+
+  /// Where the file lies that the command has at `path`: in the layer, or where it is. For as long as this object lives.
+  [[nodiscard]] std::filesystem::path outside(const std::filesystem::path& path) const;
+  /// Whether the file at `path` was there before, and was copied into the layer.
+  [[nodiscard]] bool has_copied(const std::filesystem::path& path) const;
+  [[nodiscard]] SandboxContents contents() const;
+  /// What the error that ended a script has to do with the sandbox, and the way out; empty where it has nothing.
+  [[nodiscard]] std::string hint(const std::string& error) const;
+  [[nodiscard]] const std::filesystem::path& layer() const { return m_layer; }
+
+ private:
+  struct Mount {
+    MountStep step;
+    int number = 0;  ///< of the step in the plan
+    std::string target, upper, work;
+    mode_t mode = 0;  ///< of the folder, which its layer gets
+    uid_t user = 0;
+    gid_t group = 0;
+  };
+  void prepare(const MountStep& step, std::size_t number);
+  [[nodiscard]] const char* make_namespace() const noexcept;
+  [[nodiscard]] const char* make_layer() const noexcept;
+  [[nodiscard]] const char* make(const Mount& mount) const noexcept;
+  [[nodiscard]] const char* make_overlay(const Mount& mount) const noexcept;
+  [[nodiscard]] const char* make_read_only(const Mount& mount) const noexcept;
+  [[nodiscard]] const char* change_root() const noexcept;
+
+  SandboxPlan m_plan;
+  std::filesystem::path m_layer;
+  FileDescriptor m_lock;  ///< held while this process lives
+  std::string m_root, m_user_map, m_group_map;
+  const char* m_overlay_options;
+  std::vector<Mount> m_mounts;
+};
+
+/// Removes a layer, whatever modes its folders have, and the folder of layers where it was the last. Threads: any.
+void remove_layer(const std::filesystem::path& layer) noexcept;
+
+}  // namespace dsanalyze

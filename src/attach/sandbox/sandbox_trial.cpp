@@ -1,0 +1,82 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text/text.hpp"
+#include "sandbox.hpp"
+
+/// What of a sandbox this machine permits: tried, as no list of kernels, runtimes and filesystems would stay right.
+
+namespace dsanalyze {
+namespace {
+
+struct Refusal {
+  const char* what = nullptr;  ///< text of this program, which a fork has at the same place; nullptr: nothing was refused
+  int error = 0;
+};
+
+struct Trial {
+  Refusal refusal;
+  std::vector<int> failed;  ///< overlays that can be done without
+};
+
+/// Enters the sandbox in a child that ends at once.
+Trial try_out(const Sandbox& sandbox) {
+  std::array<int, 2> failures{}, refusals{};
+  if (::pipe2(failures.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw_errno("cannot make a pipe for", "the sandbox", errno);
+  const FileDescriptor failures_read(failures[0]), failures_write(failures[1]);
+  if (::pipe2(refusals.data(), O_CLOEXEC) != 0) throw_errno("cannot make a pipe for", "the sandbox", errno);
+  const FileDescriptor refusals_read(refusals[0]);
+  FileDescriptor refusals_write(refusals[1]);
+  const pid_t child = ::fork();
+  if (child < 0) throw_errno("cannot start", "a trial of the sandbox", errno);
+  if (child == 0) {
+    Refusal refusal;
+    refusal.what = sandbox.enter(failures_write.get());
+    refusal.error = errno;
+    ::_exit(::write(refusals_write.get(), &refusal, sizeof refusal) == sizeof refusal ? 0 : 1);
+  }
+  refusals_write.reset();
+  Trial trial;
+  if (::read(refusals_read.get(), &trial.refusal, sizeof trial.refusal) != sizeof trial.refusal) trial.refusal = {"a trial", ECHILD};
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  for (int number = 0; ::read(failures_read.get(), &number, sizeof number) == sizeof number;) trial.failed.push_back(number);
+  return trial;
+}
+
+}  // namespace
+
+SandboxPlan plan_sandbox(const SandboxSettings& settings) {
+  SandboxPlan plan{settings};
+  const std::vector<MountEntry> mounts = read_mounts();
+  for (const SandboxRights rights : {SandboxRights::own, SandboxRights::user_namespace}) {
+    plan.rights = rights;
+    for (const bool in_memory : {false, true}) {
+      if (in_memory && settings.layers_chosen) continue;
+      plan.in_memory = in_memory;
+      try {
+        std::filesystem::create_directories(settings.layers);
+        plan.steps = plan_mounts(settings, rights, mounts);
+        const Sandbox sandbox(plan, {});
+        const Trial trial = try_out(sandbox);
+        for (const int number : trial.failed) plan.steps.at(static_cast<std::size_t>(number)).kind = MountStep::Kind::read_only;
+        plan.refusal = trial.refusal.what == nullptr ? "" : fmt::format("{}: {}", trial.refusal.what, describe_errno(trial.refusal.error));
+      } catch (const std::exception& error) {
+        plan.refusal = error.what();
+      }
+      if (plan.refusal.empty()) return plan;
+    }
+  }
+  return plan;
+}
+
+}  // namespace dsanalyze
