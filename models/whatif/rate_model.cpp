@@ -229,31 +229,44 @@ TypedRate typed_rate(const std::string& key, const std::string& text) {
   }
 }
 
-double positive_number(const std::string& key, const std::string& text) {
+double positive_number(const std::string& text) {
   const double value = parse_number(text);
-  if (value <= 0) throw UsageError(fmt::format("--base {}: found \"{}\", expected a number above 0", key, text));
+  if (value <= 0) throw UsageError(fmt::format("found \"{}\", expected a number above 0", text));
   return value;
+}
+
+template <std::int64_t Most>
+double count(const std::string& text) {
+  return static_cast<double>(parse_integer(text, 1, Most));
+}
+
+Bytes positive_bytes(const std::string& text) {
+  const Bytes bytes = parse_bytes(text);
+  if (bytes == 0) throw UsageError("found 0 bytes, expected the dataset's size, for example dataset=146GiB");
+  return bytes;
 }
 
 void read_base(const std::string& base, RateModel& model) {
   const auto values = key_values(base, "--base", {"cores", "accelerators", "batch", "dataset", "samples", "cache"});
-  const auto text_of = [&values](const std::string& key) -> const std::string* {
+  const auto value_of = [&values](const std::string& key, auto parse) -> std::optional<decltype(parse(key))> {
     const auto found = values.find(key);
-    return found == values.end() ? nullptr : &found->second;
+    if (found == values.end()) return std::nullopt;
+    try {
+      return parse(found->second);
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("--base {}: {}", key, error.what()));
+    }
   };
-  if (const auto* text = text_of("cores")) model.cores = model.measured_cores_high = positive_number("cores", *text);
-  if (const auto* text = text_of("accelerators")) model.accelerators = static_cast<double>(parse_integer(*text, 1, 1'000'000));
-  if (const auto* text = text_of("batch")) model.batch_size = static_cast<double>(parse_integer(*text, 1, 1'000'000'000));
-  if (const auto* text = text_of("dataset")) {
-    model.dataset_bytes = parse_bytes(*text);
-    if (*model.dataset_bytes == 0) throw UsageError("--base dataset: found 0 bytes, expected the dataset's size, for example dataset=146GiB");
-  }
-  if (const auto* text = text_of("samples")) model.dataset_samples = static_cast<std::uint64_t>(positive_number("samples", *text));
-  if (const auto* text = text_of("cache")) {
-    const ByteAmount amount = parse_byte_amount(*text);
-    if (amount.kind == ByteAmount::Kind::bytes && !model.dataset_bytes)
-      throw UsageError(fmt::format("--base cache={}: bytes need the dataset's size: add dataset=146GiB, or give a share such as cache=35%", *text));
-    model.cache_fraction = std::min(amount.kind == ByteAmount::Kind::fraction ? amount.fraction : amount.share_of(*model.dataset_bytes), 1.0);
+  model.cores = model.measured_cores_high = value_of("cores", positive_number);
+  model.accelerators = value_of("accelerators", count<1'000'000>);
+  model.batch_size = value_of("batch", count<1'000'000'000>);
+  model.dataset_bytes = value_of("dataset", positive_bytes);
+  if (const auto samples = value_of("samples", positive_number)) model.dataset_samples = static_cast<std::uint64_t>(*samples);
+  if (const auto amount = value_of("cache", parse_byte_amount)) {
+    if (amount->kind == ByteAmount::Kind::bytes && !model.dataset_bytes)
+      throw UsageError(
+          fmt::format("--base cache={}: bytes need the dataset's size: add dataset=146GiB, or give a share such as cache=35%", values.at("cache")));
+    model.cache_fraction = std::min(amount->kind == ByteAmount::Kind::fraction ? amount->fraction : amount->share_of(*model.dataset_bytes), 1.0);
   }
   if (model.dataset_bytes && model.dataset_samples)
     model.storage_bytes_per_s = model.rates.storage * static_cast<double>(*model.dataset_bytes) / static_cast<double>(*model.dataset_samples);

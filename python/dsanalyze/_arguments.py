@@ -2,6 +2,7 @@
 import math
 import operator
 import os
+from numbers import Real
 
 
 def whole(name, value, least, below=1 << 63):
@@ -67,13 +68,12 @@ def optional_text(name, value):
 
 
 def memory(name, value):
-    """An amount of memory as the library reads it; nothing for None."""
+    """An amount of memory as the library reads it; nothing for None. A number has no unit: the library refuses it, with what it may mean."""
     if value is None or isinstance(value, str):
         return value
-    try:
-        return str(operator.index(None if isinstance(value, bool) else value))
-    except TypeError:
-        raise TypeError(f'{name}: found {value!r}, expected a text such as "35%" or "20GiB", or a number of bytes') from None
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f'{name}: found {value!r}, expected a text such as "35%" or "20GiB"')
+    return str(value)
 
 
 def seconds(name, value, most):

@@ -79,7 +79,7 @@ class Loader:
     """
 
     def __init__(self, dataset: 'os.PathLike[str] | str', batch_size: int = 256, *, prep: Prep = None, dtype: Optional[str] = None, layout: str = 'nchw',
-                 cache_size: 'str | int | None' = None, workers: Optional[int] = None, shuffle: bool = True, seed: Optional[int] = None, drop_last: bool = False,
+                 cache_size: Optional[str] = None, workers: Optional[int] = None, shuffle: bool = True, seed: Optional[int] = None, drop_last: bool = False,
                  rank: Optional[int] = None, world_size: Optional[int] = None, transform: Optional[Callable[..., Any]] = None, with_ids: bool = False,
                  output: Optional[str] = None, pin_memory: Optional[bool] = None, on_error: str = 'skip', index: 'os.PathLike[str] | str | None' = None,
                  share: 'bool | str | None' = None, copy: Optional[bool] = None, partition: Optional[str] = None,

@@ -128,8 +128,8 @@ def _started(words):
 
 
 def share(dataset: 'os.PathLike[str] | str', jobs: int, *, mode: str = 'coordinated', batch_size: int = 256, prep: Prep = None, dtype: str = 'float32', layout: str = 'nchw',
-          cache_size: 'str | int | None' = None, workers: Optional[int] = None, seed: int = 1, epochs: Optional[int] = None, held: Optional[int] = None,
-          staging_size: 'str | int | None' = None, producers: Optional[str] = None, on_error: str = 'skip', index: 'os.PathLike[str] | str | None' = None,
+          cache_size: Optional[str] = None, workers: Optional[int] = None, seed: int = 1, epochs: Optional[int] = None, held: Optional[int] = None,
+          staging_size: Optional[str] = None, producers: Optional[str] = None, on_error: str = 'skip', index: 'os.PathLike[str] | str | None' = None,
           address: Optional[str] = None) -> Group:
     """Makes the loaders of this process, and of those that it starts, jobs that share their prep: each batch is read and prepared once for all of them.
 

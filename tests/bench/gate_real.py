@@ -60,7 +60,7 @@ def wilson(found, of):
 
 
 def begin_profile(program, arguments, file, burn):
-    environment = dict(os.environ, DSANALYZE_TEST_SLOW_PREP=f"{burn:.6f}" if burn else "")
+    environment = dict(os.environ, DSANALYZE_TEST_SLOW_PREP=f"{burn:.4%}" if burn else "")
     return subprocess.Popen([program, "profile", *arguments, "--quiet", "-o", file], stdout=subprocess.DEVNULL, env=environment)
 
 
@@ -203,7 +203,7 @@ def timed(options, _):
     rows = []
     plain = shlex.join([options.program, "profile", *real(options.folder, 4), "--quiet", "--json", "-o", "/dev/null"])
     for seed in range(options.comparisons):
-        record = gate(options.program, plain, f"DSANALYZE_TEST_SLOW_PREP={BURN:.6f} {plain}", "P", 20, 1, seed)
+        record = gate(options.program, plain, f"DSANALYZE_TEST_SLOW_PREP={BURN:.4%} {plain}", "P", 20, 1, seed)
         rows.append({"name": f"time, seed {seed}", "verdict": record["verdict"], "pairs": record["baseline"]["runs"], "seconds": round(record["seconds"], 1)})
         note(f"{rows[-1]}")
     return rows

@@ -96,6 +96,17 @@ class BadInput(ProgramTest):
             self.refuses(2, "profile", *EMULATED, option, "0", says=[option])
         self.refuses(2, "profile", data, "--seed", "-1", says=["--seed: found"])
 
+    def test_a_number_without_a_unit_is_refused_with_its_readings(self):
+        amount = '"35" has no unit; write 35% (of the dataset) or 35B'
+        for words, option, readings in ((("profile", "x", "--cache-size", "35"), "--cache-size", amount), (("profile", "x", "--subset", "35"), "--subset", amount),
+                                        (("profile", "x", "--memory-limit", "35"), "--memory-limit", amount), (("share", "x", "--jobs", "2", "--staging-size", "35"), "--staging-size", amount),
+                                        (("profile", "x", "--error-budget", "0.1"), "--error-budget", '"0.1" has no unit; write 0.1% or 10%'),
+                                        (("profile", "--subset", "35", "--", "true"), "--subset", '"35" has no unit; write 35B or 35MB'),
+                                        (("whatif", "--rates", "P=1,C=2,S=3", "--cache-size", "25%,35"), "--cache-size", amount),
+                                        (("simulate", "coordl-table-6-shuffled", "--cache-size", "25%,35"), "--cache-size", amount)):
+            with self.subTest(words):
+                self.refuses(2, *words, says=[f"{option}: {readings}"])
+
     def test_options_without_value_or_given_twice_are_told_so_in_plain_words(self):
         self.refuses(2, "profile", "x", "--batch-size", says=["--batch-size: its value is missing"])
         self.refuses(2, "profile", "x", "--runs", "prep", "--runs", "full", says=["--runs: is given more than once"])

@@ -360,7 +360,7 @@ class SlowedPrep(Gate):
     def test_slowed_prep_is_found_in_the_record_and_does_not_hinder_a_comparison(self):
         data = self.photographs(20)
         files = []
-        for share in ("", "0.05"):
+        for share in ("", "5%"):
             self.environment["DSANALYZE_TEST_SLOW_PREP"] = share
             files.append(self.folder / f"slowed{share}.json")
             self.succeeds("profile", data, "--runs", "prep", "--time-budget", "1s", "--quiet", "-o", files[-1])
@@ -375,13 +375,13 @@ class SlowedPrep(Gate):
         self.gate(4, "--baseline", files[0], files[1], "--metrics", "P")
 
     def test_a_share_that_is_none_is_an_error(self):
-        for text in ("fast", "-0.1", "2", "nan"):
+        for text in ("fast", "-10%", "0.05", "200%", "nan"):
             with self.subTest(text):
                 self.environment["DSANALYZE_TEST_SLOW_PREP"] = text
                 self.assertIn("DSANALYZE_TEST_SLOW_PREP", self.fails(2, "profile", self.folder, "--dry-run"))
 
     def test_emulated_prep_has_no_time_to_burn(self):
-        self.environment["DSANALYZE_TEST_SLOW_PREP"] = "0.05"
+        self.environment["DSANALYZE_TEST_SLOW_PREP"] = "5%"
         self.assertIn("--prep", self.fails(2, "profile", "emulated:imagenet-1k,samples=400", "--prep", "emulated:500", "--storage", "emulated:530MB/s", "--dry-run"))
 
 

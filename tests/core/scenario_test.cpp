@@ -102,6 +102,7 @@ TEST_CASE("what is wrong in a scenario is named with file, pointer, what was fou
   CHECK(failure_of(replaced(whole, "[\"35%\", \"4GiB\"]", "[]")).starts_with("s.json: /cache_sizes: "));
   CHECK(failure_of(replaced(whole, "\"35%\"", "\"0%\"")).starts_with("s.json: /cache_sizes/0: found '0%', expected a size above 0"));
   CHECK(failure_of(replaced(whole, "\"35%\"", "\"-4GiB\"")).starts_with("s.json: /cache_sizes/0: "));
+  CHECK(failure_of(replaced(whole, "\"35%\"", "\"35\"")).starts_with("s.json: /cache_sizes/0: \"35\" has no unit; write 35% "));
   CHECK(failure_of(replaced(whole, "\"storage\": \"hdd\", ", "")).starts_with("s.json: /policies: found minio:cost-aware, expected /storage"));
   CHECK(failure_of(replaced(whole, "\"name\": \"two-jobs\", ", "")).starts_with("s.json: /name: "));
   CHECK(failure_of(whole.substr(0, 100)).starts_with("s.json: "));

@@ -114,7 +114,7 @@ class GpuTest(unittest.TestCase):
 
     @measured
     def test_prep_is_split_between_gpu_and_cores(self):
-        record, text = self.profiled("--accelerator", "cuda:4000", "--prep", "split:0.25", seconds=16)
+        record, text = self.profiled("--accelerator", "cuda:4000", "--prep", "split:25%", seconds=16)
         self.assertEqual((record["settings"]["prep_place"], record["settings"]["gpu_share"]), ("split", 0.25))
         servers = record["curves"]["P_by_server"]
         self.assertEqual((servers["decoder"], servers["left_to_cpu_fraction"]), ("7 JPEG engines (nvJPEG 13.0)", 0))
@@ -155,14 +155,15 @@ class GpuTest(unittest.TestCase):
         self.assertIn("what a GPU prepares is not known", run.stderr)
 
     def test_the_record_has_the_share_that_ran(self):
-        record, _ = self.profiled("--accelerator", "cuda:4000", "--prep", "split:0.3", "--runs", "prep", batch=5)
+        record, _ = self.profiled("--accelerator", "cuda:4000", "--prep", "split:30%", "--runs", "prep", batch=5)
         self.assertAlmostEqual(record["settings"]["gpu_share"], 0.4)
-        self.assertIn("a larger share", self.refused("--accelerator", "cuda:4000", "--prep", "split:0.3", "--batch-size", "1"))
+        self.assertIn("a larger share", self.refused("--accelerator", "cuda:4000", "--prep", "split:30%", "--batch-size", "1"))
 
     def test_what_no_gpu_prepares_is_said(self):
         self.assertIn("cuda:RATE", self.refused("--accelerator", "emulated:100", "--prep", "gpu"))
         self.assertIn("of one GPU alone", self.refused("--accelerator", "cuda:100", "--accelerators", "2", "--prep", "split", driver="devices=2"))
-        self.assertIn("share of a batch", self.refused("--accelerator", "cuda:100", "--prep", "split:1.5"))
+        self.assertIn("share of a batch", self.refused("--accelerator", "cuda:100", "--prep", "split:0%"))
+        self.assertIn("write 0.7% or 70%", self.refused("--accelerator", "cuda:100", "--prep", "split:0.7"))
         self.assertIn("not a number", self.refused("--accelerator", "cuda:100", "--prep", "split:half"))
         self.assertIn("did you mean", self.refused("--accelerator", "cuda:100", "--prep", "spilt"))
         alone = self.place / "driver alone"

@@ -25,7 +25,7 @@ void check_bytes(std::string_view text) {
   Bytes bytes = 0;
   if (!accepts([&] { bytes = parse_bytes(text); })) return;
   require(bytes <= Bytes{1} << 62, "a size is below 2^62");
-  require(parse_bytes(std::to_string(bytes)) == bytes || bytes > (Bytes{1} << 53), "a number of bytes is itself");
+  require(parse_bytes(std::to_string(bytes) + "B") == bytes || bytes > (Bytes{1} << 53), "a number of bytes is itself");
   const std::string shown = format_bytes(bytes);
   if (!shown.ends_with("EiB"))
     require(is_near(static_cast<double>(bytes), static_cast<double>(parse_bytes(shown))), "a size that is shown can be typed");

@@ -456,6 +456,8 @@ TEST_CASE("wrong parts of typed rates are named") {
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1±100%,C=2,S=3", ""), doctest::Contains("--rates P"), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3", "core=8"), doctest::Contains("did you mean \"cores\""), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3", "cache=1GiB"), doctest::Contains("dataset="), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3", "cache=35"), doctest::Contains("--base cache: \"35\" has no unit; write 35%"), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1±2,C=2,S=3", ""), doctest::Contains("--rates P: \"2\" has no unit; write 2%"), UsageError);
 }
 
 TEST_CASE("a rate less sure than its own size makes no answer below nothing") {

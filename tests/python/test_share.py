@@ -232,6 +232,7 @@ class Share(unittest.TestCase):
         for arguments, options, kind, name in (
                 ((self.data, 0), {}, ValueError, 'jobs'), ((self.data, 2), {'mode': 'other'}, ValueError, 'mode'), ((self.data, 2), {'dtype': 'float64'}, ValueError, 'dtype'),
                 ((self.data, 2), {'prep': dsanalyze.CenterCrop(8)}, ValueError, 'prep'), ((self.data, 2), {'staging_size': '30%'}, ValueError, 'staging_size'),
+                ((self.data, 2), {'cache_size': 35}, ValueError, '^cache_size: "35" has no unit; write 35% .* or 35B'),
                 ((self.data, 2), {'epochs': 0}, ValueError, 'epochs'), ((self.folder / 'none', 2), {}, FileNotFoundError, 'none')):
             with self.subTest(options), self.assertRaisesRegex(kind, name):
                 dsanalyze.share(*arguments, **options)

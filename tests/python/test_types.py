@@ -31,6 +31,7 @@ dsanalyze.Loader('/data', batch='many')
 dsanalyze.Loader('/data', 'many')
 dsanalyze.Loader('/data').epoch.upper()
 dsanalyze.RandomResizedCrop('224')
+dsanalyze.Loader('/data', cache_size=35)
 dsanalyze.NoSuchName
 '''
 
@@ -70,7 +71,7 @@ class Types(unittest.TestCase):
             right, wrong = (subprocess.run([*words, f'{folder}/{name}.py'], capture_output=True, text=True, check=False) for name in ('used', 'misused'))
             self.assertEqual((right.returncode, right.stdout), (0, ''))
             lines = {int(line.split(':')[1]) for line in wrong.stdout.splitlines() if 'misused.py' in line and 'error:' in line}
-            self.assertEqual(lines, {4, 5, 6, 7, 8}, wrong.stdout)
+            self.assertEqual(lines, {4, 5, 6, 7, 8, 9}, wrong.stdout)
 
 
 if __name__ == '__main__':

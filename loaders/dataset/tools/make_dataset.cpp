@@ -50,7 +50,7 @@ std::string_view licence_link(std::string_view licence) {
 std::string command_line(const MakeOptions& options) {
   std::string command = fmt::format("dsanalyze dataset make FOLDER --preset {} --seed {}", options.preset, options.seed);
   if (options.samples > 0) command += fmt::format(" --samples {}", options.samples);
-  if (options.bytes > 0) command += fmt::format(" --bytes {}", options.bytes);
+  if (options.bytes > 0) command += fmt::format(" --bytes {}B", options.bytes);
   return command;
 }
 

@@ -20,17 +20,19 @@ struct Unit {
   double factor;
 };
 
-/// What a parser accepts, for its errors: "a size", "4GiB, 500 MB or 4096 (bytes)".
+struct Quantity {
+  double value;
+  std::string_view number;
+  std::string_view unit;
+};
+
+/// What a parser accepts, for its errors: "a size", "4GiB, 500 MB or 4096B".
 struct Kind {
   std::string_view what;
   std::string_view examples;
   std::span<const Unit> units;
   double most;
-};
-
-struct Quantity {
-  double value;
-  std::string_view unit;
+  std::string (*readings)(const Quantity& bare) = nullptr;  ///< what a number without a unit may mean, where none but 0 is taken
 };
 
 constexpr std::array byte_units = {
@@ -50,12 +52,22 @@ constexpr std::array factor_units = {Unit{"", 1}, Unit{"x", 1}};
 constexpr std::array share_units = {Unit{"", 1}, Unit{"%", 0.01}};
 constexpr std::array number_units = {Unit{"", 1}, Unit{"k", 1e3}, Unit{"M", 1e6}};
 
-constexpr Kind size_kind{"a size", "4GiB, 500 MB or 4096 (bytes)", byte_units, 0x1p62};
-constexpr Kind amount_kind{"a size or a share", "4GiB, 500 MB or 35%", byte_units, 0x1p62};
+std::string size_readings(const Quantity& bare) { return fmt::format("{0}B or {0}MB", bare.number); }
+std::string share_readings(const Quantity& bare) {
+  if (bare.value > 1) return bare.value > 100 ? "a share of at most 100%" : fmt::format("{}%", bare.number);
+  return fmt::format("{}% or {:g}%", bare.number, bare.value * 100);
+}
+std::string amount_readings(const Quantity& bare) {
+  if (bare.value > 100) return size_readings(bare);
+  return bare.value < 1 ? share_readings(bare) + " (of the dataset)" : fmt::format("{0}% (of the dataset) or {0}B", bare.number);
+}
+
+constexpr Kind size_kind{"a size", "4GiB, 500 MB or 4096B", byte_units, 0x1p62, size_readings};
+constexpr Kind amount_kind{"a size or a share", "4GiB, 500 MB or 35%", byte_units, 0x1p62, amount_readings};
 constexpr Kind byte_rate_kind{"a rate in bytes or bits per second", "530MB/s, 200 MiB/s or 40Gbit/s", byte_rate_units, 1e18};
 constexpr Kind time_kind{"a time", "90s, 5min or 250ms", time_units, 1e9};
 constexpr Kind factor_kind{"a factor", "2x or 1.5", factor_units, 1e9};
-constexpr Kind share_kind{"a share", "0.1% or 0.001", share_units, 1};
+constexpr Kind share_kind{"a share", "0.1% or 35%", share_units, 1, share_readings};
 constexpr Kind number_kind{"a number", "9800, 9.8k or 1.2M", number_units, 1e15};
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
@@ -84,7 +96,10 @@ Quantity read_quantity(std::string_view text, const Kind& kind) {
   const auto [end, error] = std::from_chars(body.data(), body.data() + body.size(), quantity.value, std::chars_format::fixed);
   if (error == std::errc::result_out_of_range) refuse(text, kind, "its number cannot be represented");
   if (error != std::errc{}) refuse(text, kind, "it does not begin with a number");
-  quantity.unit = trim(body.substr(static_cast<std::size_t>(end - body.data())));
+  quantity.number = body.substr(0, static_cast<std::size_t>(end - body.data()));
+  quantity.unit = trim(body.substr(quantity.number.size()));
+  if (kind.readings != nullptr && quantity.unit.empty() && quantity.value != 0)
+    throw UsageError(fmt::format("\"{}\" has no unit; write {}", text, kind.readings(quantity)));
   return quantity;
 }
 
@@ -164,9 +179,7 @@ double parse_factor(std::string_view text) {
 
 double parse_share(std::string_view text) {
   const Quantity quantity = read_quantity(text, share_kind);
-  if (quantity.unit == "%" ? quantity.value > 100 : quantity.value > 1) {
-    refuse(text, share_kind, fmt::format("a share is at most 1 or 100% (did you mean {}%?)", quantity.value));
-  }
+  if (quantity.value > 100) refuse(text, share_kind, "a share is at most 100%");
   return quantity.unit == "%" ? quantity.value / 100 : apply_unit(quantity, text, share_kind);
 }
 

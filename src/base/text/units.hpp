@@ -26,10 +26,10 @@ struct ByteAmount {
   [[nodiscard]] double share_of(Bytes whole) const;
 };
 
-// Parsers of what users type. All ignore blanks around the number and between number and unit, and throw Error (usage) that
-// names the text, what was expected and an example. Negative, infinite and NaN values are refused.
+// Parsers of what users type. All ignore blanks around number and unit, and throw UsageError that names the text and what was expected. Refused are
+// negative, infinite and NaN values and, of sizes and shares, a number without a unit other than 0: the error has its readings, none is guessed.
 
-/// "4GiB", "500 MB", "1.5kB", "4096" (bytes).
+/// "4GiB", "500 MB", "1.5kB", "4096B".
 Bytes parse_bytes(std::string_view text);
 /// parse_bytes or a percentage of at most 100: "4GiB", "35%".
 ByteAmount parse_byte_amount(std::string_view text);
@@ -37,7 +37,7 @@ ByteAmount parse_byte_amount(std::string_view text);
 double parse_seconds(std::string_view text);
 /// "2x", "1.5x" or "2"; above zero.
 double parse_factor(std::string_view text);
-/// "0.1%" or "0.001" as a share, at most 1.
+/// "0.1%" as a share, at most 1.
 double parse_share(std::string_view text);
 /// "530MB/s", "200 MiB/s", "40Gbit/s", "40Gbps" in bytes per second. Units go in any case, but "Mb/s" and "MBps" (bits or bytes?) are refused.
 double parse_bytes_per_second(std::string_view text);

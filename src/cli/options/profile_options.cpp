@@ -19,16 +19,10 @@ bool is_emulated(const std::string& text) { return text.starts_with(emulated_pre
 std::string after_prefix(const std::string& text) { return text.substr(emulated_prefix.size()); }
 bool is_number(const std::string& text) { return !text.empty() && std::string_view("0123456789.-+").find(text.front()) != std::string_view::npos; }
 
-/// "0.7": of a batch's samples.
+/// "70%": of a batch's samples.
 double parse_gpu_share(const std::string& text) {
-  double share = -1;
-  try {
-    share = parse_number(text);
-  } catch (const UsageError&) {
-    share = -1;
-  }
-  if (!(share > 0 && share <= 1))
-    throw UsageError(fmt::format("\"{}\" is not a number above 0 and up to 1: the GPU's share of a batch, as in split:0.7", text));
+  const double share = parse_share(text);
+  if (share == 0) throw UsageError("found 0, expected the GPU's share of a batch, above 0%, as in split:70%");
   return share;
 }
 

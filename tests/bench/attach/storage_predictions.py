@@ -392,7 +392,7 @@ def misses(bench):
         subprocess.run([bench.arguments.program, "profile", "--time-budget", f"{bench.arguments.time_budget:g}s", "--quiet", "-o", place, "--trace", trace, "--",
                         *bench.command(kind, "train", base_workers, 0.005)], cwd=bench.folder, capture_output=True, check=True)
         for cache in (25, 50, 75):
-            run = subprocess.run([bench.arguments.program, "simulate", "--trace", trace, "--policy", "page-model:linux", "--cache-size", str(bench.data_bytes(kind) * cache // 100),
+            run = subprocess.run([bench.arguments.program, "simulate", "--trace", trace, "--policy", "page-model:linux", "--cache-size", f"{bench.data_bytes(kind) * cache // 100}B",
                                   "--json"], capture_output=True, text=True, check=True)
             epoch, predicted = simulated_misses(json.loads(run.stdout), len(bench.files_of(kind)))
             runs = [bench.measured(kind, {"workers": base_workers, "cores": len(bench.cores), "cache": cache, "step": 0.005, "warm": epoch}) for _ in range(bench.arguments.rounds)]

@@ -159,10 +159,10 @@ def split_row(machine):
 
     found = {}
     for share in (0.5, 0.65, 0.75, 0.85, 1.0):
-        found[share] = prep_rate(f"split:{share:g}")[0]
+        found[share] = prep_rate(f"split:{share:.0%}")[0]
     chosen = [prep_rate("split") for _ in range(2)]
     best = max(found, key=found.get)
-    again = [found[best], *(prep_rate(f"split:{best:g}")[0] for _ in range(1))]  # the best of one run each is lucky
+    again = [found[best], *(prep_rate(f"split:{best:.0%}")[0] for _ in range(1))]  # the best of one run each is lucky
     measured = statistics.median(each[0] for each in chosen)
     return {"what": f"P of the split that the model chooses, {', '.join(f'{100 * each[1]:.0f} %' for each in chosen)} on the GPU", "measured": f"{measured:,.0f} samples/s",
             "against": f"{statistics.median(again):,.0f} at the best of a search, {100 * best:.0f} %", "ratio": measured / statistics.median(again), "at_least": 0.97,
