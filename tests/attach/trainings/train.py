@@ -17,6 +17,7 @@ parser.add_argument('--epochs', type=int, default=1)
 parser.add_argument('--workers', type=int, default=0)
 parser.add_argument('--prefetch', type=int, default=2)
 parser.add_argument('--step', type=float, default=0.002)
+parser.add_argument('--outside', type=float, default=0, help='seconds after each step of the optimizer')
 parser.add_argument('--prep', type=float, default=0, help='seconds a sample')
 parser.add_argument('--stuck', type=int, default=None, help='the sample at which a worker stands still')
 parser.add_argument('--stuck-for', type=float, default=600)
@@ -92,6 +93,8 @@ def collate(samples):
 
 def main():
     torch.manual_seed(1)
+    if args.stuck is not None:
+        torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.2  # How long PyTorch waits for a worker's end before it ends it.
     options = {}
     if args.workers:
         options = {'prefetch_factor': args.prefetch, 'persistent_workers': args.persistent, 'timeout': args.timeout, 'multiprocessing_context': args.start}
@@ -137,6 +140,7 @@ def main():
             if 'accumulate' not in does or number % 4 == 3:
                 optimizer.step()
                 optimizer.zero_grad()
+                time.sleep(args.outside)
             if schedule is not None:
                 schedule.step()
             total += 1
