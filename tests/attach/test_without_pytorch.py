@@ -10,14 +10,13 @@ import time
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, here, run, switch, unexplained
-from measured import measured
 
 program = os.environ.get('DSANALYZE', 'dsanalyze')
 train = here / 'trainings' / 'train_plain.py'
 modules = "sorted({name.partition('.')[0] for name in sys.modules})"
 
 
-def program_run(*arguments, options=('--time-budget', '12s')):
+def program_run(*arguments, options=('--time-budget', '6s')):
     with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
         return subprocess.run([program, 'profile', '--json', *options, '--', sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=200, check=False,
                               env=dict(os.environ, XDG_STATE_HOME=folder))
@@ -249,53 +248,24 @@ except KeyError as error:
             self.assertEqual(self.launch(text, mode=mode)[0], "caught 'no such sample' 31 False\n")
 
 
-class Verdicts(unittest.TestCase):
-    def check(self, arguments, rates, *others):
-        """On a busy machine all takes longer, now and then several times as long: one of three profiles comes near. Samples that are miscounted are half as many, or
-        eight times as many, in each of them."""
-        for attempt in range(3):
-            record = profile(train, *arguments)
-            try:
-                for name, expected in rates.items():
-                    self.assertLess(record['rates'][name]['samples_per_s'], 1.05 * expected)
-                    self.assertGreater(record['rates'][name]['samples_per_s'], 0.6 * expected)
-                for other in others:
-                    other(record)
-                break
-            except AssertionError:
-                if attempt == 2:
-                    raise
-        self.assertEqual((record['loader']['name'], record['loader']['style'], record['loader']['samples_per_step']['most']), ('__main__.Batches', 'watched', 8))
-
-    @measured
-    def test_numbers_of_pythons_own_that_are_prepared_when_they_are_asked_for(self):
-        self.check(('lists', 0.02, 0.02), {'G': 8 / 0.02, 'P': 8 / 0.02},
-                   lambda record: self.assertIn('prepares nothing while the training computes', record['bottleneck']['reason']),
-                   lambda record: self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.1),
-                   lambda record: self.assertLess(record['waits']['outside']['fraction'], 0.02))
-
-    @measured
-    def test_what_is_prepared_ahead_is_the_bottleneck_where_it_does_not_keep_up(self):
-        self.check(('ahead', 0.01, 0.04), {'G': 8 / 0.01, 'P': 8 / 0.04}, lambda record: self.assertIn(record['bottleneck']['detail'], ('latency', 'prep')))
-
-    @measured
-    def test_arrays_that_a_step_changes_and_keys_that_it_pops_are_there_again(self):
+class Profiles(unittest.TestCase):
+    def test_arrays_that_a_step_changes_and_keys_that_it_pops_are_there_again_in_every_phase(self):
         try:
             import numpy  # noqa: F401
         except ImportError:
             self.skipTest('no NumPy')
-        self.check(('arrays', 0.02, 0.01), {'G': 8 / 0.02, 'P': 8 / 0.01})
+        record = profile(train, 'arrays', 0.005, 0.002)
+        self.assertEqual({run['name'] for run in record['runs']}, {'full', 'synthetic', 'prep', 'cached'})
+        self.assertEqual((record['loader']['name'], record['loader']['style'], record['loader']['samples_per_step']['most']), ('__main__.Batches', 'watched', 8))
 
-    @measured
-    def test_a_real_run_gives_the_same_losses_and_is_told_what_its_steps_wait(self):
-        alone = subprocess.run([sys.executable, str(train), 'lists', '0.01', '0.01', '150', 'unwatched'], capture_output=True, text=True, check=True).stdout
+    def test_a_real_run_gives_the_same_losses(self):
+        alone = subprocess.run([sys.executable, str(train), 'lists', '0', '0', '150', 'unwatched'], capture_output=True, text=True, check=True).stdout
         with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
             path = pathlib.Path(folder, 'profile.json')
-            watched = subprocess.run([program, 'profile', '--passive', '-o', str(path), '--', sys.executable, str(train), 'lists', '0.01', '0.01', '150'], capture_output=True, text=True,
+            watched = subprocess.run([program, 'profile', '--passive', '-o', str(path), '--', sys.executable, str(train), 'lists', '0', '0', '150'], capture_output=True, text=True,
                                      check=True, env=dict(os.environ, XDG_STATE_HOME=folder))
             record = json.loads(path.read_text())
         self.assertEqual(watched.stdout, alone)
-        self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.06)
         self.assertEqual(record['loader']['samples_per_step']['most'], 8)
 
     def test_without_the_line_it_is_shown(self):

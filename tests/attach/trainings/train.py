@@ -3,8 +3,6 @@ import argparse
 import collections
 import dataclasses
 import os
-import signal
-import sys
 import time
 
 import torch
@@ -27,12 +25,10 @@ parser.add_argument('--container', default='tuple', choices=['tuple', 'dict', 'd
 parser.add_argument('--persistent', action='store_true')
 parser.add_argument('--start', default=None)
 parser.add_argument('--shuffle', action='store_true')
-parser.add_argument('--killed-on-fewer-cores', choices=['training', 'worker'], help='once a worker has fewer cores than the script had in the beginning')
 parser.add_argument('--refuse-workers', type=int, default=None, help='ends where its loader has so many')
 parser.add_argument('--does', default='', help='comma-separated: pop, mixup, onecycle, accumulate, validate, zip, break, anew, raise')
 args = parser.parse_args()
 does = set(args.does.split(','))
-training, cores = os.getpid(), os.sched_getaffinity(0)
 
 
 @dataclasses.dataclass
@@ -49,9 +45,6 @@ def sample(index):
         time.sleep(args.prep)
     if index == args.stuck:
         time.sleep(args.stuck_for)
-    if args.killed_on_fewer_cores and len(os.sched_getaffinity(0)) < len(cores):
-        print('kills the', args.killed_on_fewer_cores, file=sys.stderr, flush=True)
-        os.kill(training if args.killed_on_fewer_cores == 'training' else os.getpid(), signal.SIGKILL)
     if 'raise' in does and index == 20:
         raise ValueError('bad sample 20')
     return torch.full((8,), float(index)), index
