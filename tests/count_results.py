@@ -19,7 +19,6 @@ UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \(([^)]*)\))?\s*$", re.MULTILINE)
 DOCTEST_CASE = re.compile(r"^TEST CASE:\s+(.*?)\n(.*?)(?=^={10}|\Z)", re.MULTILINE | re.DOTALL)
 DOCTEST_ERROR = re.compile(r"^\S+: (?:FATAL )?ERROR: .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 UNITTEST_FAILED = re.compile(r"^(?:FAIL|ERROR): (.*)$", re.MULTILINE)
-TRIED_AGAIN = re.compile(r"^(\S+): tried again: ", re.MULTILINE)
 TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 GOOD = ("OK", "EXPECTEDFAIL")
 
@@ -67,11 +66,6 @@ def failed_cases(output):
     return cases + [name.strip() for name in UNITTEST_FAILED.findall(output)]
 
 
-def tried_again(output):
-    """The names of the cases that passed or failed at a later attempt than the first, as tests/attach/measured.py tells of them."""
-    return sorted(set(TRIED_AGAIN.findall(output)))
-
-
 def count_test(entry):
     """Of one line of testlog.json."""
     output = output_of(entry)
@@ -87,13 +81,12 @@ def count_test(entry):
 
 
 def count_log(text):
-    """(total, [(name, count, failed cases, cases tried again)]) of a whole testlog.json: one JSON document a line."""
+    """(total, [(name, count, failed cases)]) of a whole testlog.json: one JSON document a line."""
     counts = []
     for line in text.splitlines():
         if line.strip():
             entry = json.loads(line)
-            output = output_of(entry)
-            counts.append((entry["name"], count_test(entry), failed_cases(output), tried_again(output)))
+            counts.append((entry["name"], count_test(entry), failed_cases(output_of(entry))))
     return sum((count for _, count, *_ in counts), Count()), counts
 
 
@@ -108,9 +101,7 @@ def main():
         print("0 passed, 1 failed")
         return 1
     total, counts = count_log(log.read_text())
-    for name, count, cases, again in counts:
-        for case in again:
-            print(f"  tried again: {name}: {case}")
+    for name, count, cases in counts:
         if count.failed:
             print(f"  failed: {name} ({count.failed})")
             for case in cases:

@@ -71,8 +71,8 @@ class Nursery:
             cls.one[python] = cls(python)
         return cls.one[python]
 
-    def start(self, command, environment, folder, output):
-        print(json.dumps({'command': command, 'environment': environment, 'folder': folder, 'output': output}), file=self._process.stdin, flush=True)
+    def start(self, **request):
+        print(json.dumps(request), file=self._process.stdin, flush=True)
         return int(self._process.stdout.readline())
 
     def wait(self):
@@ -124,11 +124,12 @@ class Launcher:
             except OSError:
                 pass
 
-    def run(self, *command, folder=None, expect=0):
-        """Runs a script (its path and arguments) to its end, in a process that has imported torch before, and returns its output."""
+    def run(self, *command, folder=None, expect=0, virtual=True):
+        """Runs a script (its path and arguments) to its end, in a process that has imported torch before, and returns its output. In `virtual` time its sleeps take
+        no time, and are all that is clocked: for what waits for real, or of which several processes or threads are clocked, it passes as ever."""
         nursery = Nursery.of(self.python)
         path = os.path.join(self.folder.name, 'printed')
-        pid = nursery.start(list(map(str, command)), self.environment, folder or self.folder.name, path)
+        pid = nursery.start(command=list(map(str, command)), environment=self.environment, folder=folder or self.folder.name, output=path, virtual=virtual)
         late = threading.Timer(seconds, lambda: os.killpg(pid, signal.SIGKILL))
         late.start()
         status = nursery.wait()
@@ -166,9 +167,8 @@ class Launcher:
 
 
 def unexplained(window):
-    """The fraction of a window's time that is in none of its parts."""
-    total = window['end'] - window['begin']
-    return 1 - sum(sum(window[part]) for part in ('wait', 'compute', 'outside', 'hook')) / total
+    """The nanoseconds of a window that are in none of its parts."""
+    return window['end'] - window['begin'] - sum(sum(window[part]) for part in ('wait', 'compute', 'outside', 'hook'))
 
 
 def run(steps, mode='full'):

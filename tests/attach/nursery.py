@@ -8,6 +8,8 @@ import sys
 
 import torch  # noqa: F401
 
+import virtual_time
+
 here = os.path.dirname(os.path.abspath(__file__))
 folder = os.path.join(os.path.dirname(os.path.dirname(here)), 'python', 'dsanalyze', '_attach')
 
@@ -37,6 +39,8 @@ def child(request):
     os.chdir(request['folder'])
     sys.argv = request['command']
     sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+    if request['virtual']:
+        virtual_time.install()
     install()
     runpy.run_path(sys.argv[0], run_name='__main__')
     # What an interpreter does at its end, without taking torch apart, which takes longer than the script.

@@ -38,7 +38,7 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(set(connection.notes()), set(notes))
         self.assertEqual(len(connection.windows('synthetic')[0]['wait']), 20)
         for window in connection.windows():
-            self.assertAlmostEqual(unexplained(window), 0, delta=0.03)
+            self.assertEqual(unexplained(window), 0)
 
     def launch_with(self, text, argument, *answers, mode='phases'):
         self.launcher = Launcher(Plan(*answers, then=run(1000)), mode=mode)

@@ -1,24 +1,24 @@
 """Drains of the script's loader without a step, at the rate of an independent drain; and the job on the drained subset."""
 import functools
-import math
+import itertools
 import os
 import pathlib
-import statistics
-import subprocess
 import sys
 import tempfile
+import threading
+import types
 import unittest
+from unittest import mock
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch
-from measured import measured
 
+sys.path[:0] = [str(here.parents[1] / 'python'), str(here.parents[1] / 'python' / 'dsanalyze' / '_attach')]
 train = here / 'trainings' / 'train.py'
 
 
-def rate(message):
-    """Samples a second after the queue has been filled."""
-    skip = 4
-    return sum(message['samples'][skip:]) / ((message['times'][-1] - message['times'][skip - 1]) / 1e9)
+def intervals(message):
+    """The different nanoseconds between a batch and the next one."""
+    return {after - before for before, after in zip(message['times'], message['times'][1:])}
 
 
 stream = '''
@@ -39,26 +39,6 @@ for x in DataLoader(Stream(), 8, num_workers=1):
     optimizer.step()
 '''
 
-turns = '''
-import time
-import torch
-from torch.utils.data import DataLoader
-
-class Turns:
-    """Every sixth batch takes four tenths of a second: those that come after it are prepared before it."""
-    def __len__(self): return 4000
-    def __getitem__(self, index):
-        time.sleep(0.4 if index % 48 == 0 else 0)
-        return torch.full((4,), float(index))
-
-parameter = torch.nn.Parameter(torch.zeros(1))
-optimizer = torch.optim.SGD([parameter], lr=1e-6)
-for x in DataLoader(Turns(), 8, num_workers=2):
-    (parameter * x.mean()).backward()
-    optimizer.step()
-'''
-
-
 class Drains(unittest.TestCase):
     def test_workers_that_each_deliver_the_whole_stream_are_told(self):
         with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
@@ -69,50 +49,56 @@ class Drains(unittest.TestCase):
                 launcher.run(script, kind)
                 self.assertEqual('workers-repeat' in [message['code'] for message in launcher.first.of('note')], told, kind)
 
-    @measured
-    def test_preparation_of_known_length_gives_its_rate_for_each_number_of_workers(self):
+    def test_each_number_of_workers_that_is_asked_for_is_drained_and_none_prepare_as_long_as_known(self):
         launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 40), drain(1, 24), drain(0, 12), then=end))
         launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 1, '--step', 0)
         drained = launcher.first.of('drained')
         self.assertEqual([(message['workers'], len(message['times']), message['error']) for message in drained], [(2, 16, None), (2, 40, None), (1, 24, None), (0, 12, None)])
-        for message, expected in zip(drained[1:], (200, 100, 100)):
-            self.assertLess(rate(message), expected * 1.02)
-            self.assertGreater(rate(message), expected * 0.4)  # A busy machine makes it slower, and never faster.
+        self.assertEqual(intervals(drained[-1]), {40_000_000})
         self.assertTrue(all(message['main_cpu'] > 0 for message in drained))
 
-    @measured
     def test_what_the_workers_compute_has_a_name(self):
-        launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 0, seconds=3), then=end))
-        launcher.run(here / 'trainings' / 'train_stages.py')
+        launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 60), then=end))
+        script = pathlib.Path(launcher.folder.name, 'script.py')
+        stages = here / 'trainings' / 'train_stages.py'
+        script.write_text(f"import runpy\nimport _dsanalyze_attach.stages as stages\nstages.least_busy = 0\nrunpy.run_path({str(stages)!r}, run_name='__main__')\n")
+        launcher.run(script)
         warm, drained = launcher.first.of('drained')
         self.assertEqual(warm['stages'], [])
-        cpu = {stage['name']: stage['cpu'] for stage in drained['stages']}
-        self.assertGreater(sum(stage['count'] for stage in drained['stages']), 5)
-        # A look now and then falls on what hands samples on.
-        others = {name for name in cpu if cpu[name] > 0.05 * sum(cpu.values())} - {'train_stages.py:13 Slow', 'train_stages.py:28 decode'}
-        self.assertLessEqual(others, {'default_collate', 'fetching'}, cpu)
-        self.assertGreater(cpu['train_stages.py:13 Slow'], 1.5 * cpu['train_stages.py:28 decode'])
-        self.assertTrue(all(stage['file'] == str(here / 'trainings' / 'train_stages.py') for stage in drained['stages'] if stage['name'].startswith('train')))
+        named = [stage for stage in drained['stages'] if stage['name'].startswith('train')]
+        self.assertTrue(named, drained['stages'])
+        self.assertLessEqual({stage['name'] for stage in named}, {'train_stages.py:13 Slow', 'train_stages.py:28 decode'})
+        self.assertEqual({stage['file'] for stage in named}, {str(stages)})
 
-    @measured
-    def test_code_that_holds_pythons_lock_counts_for_no_more_than_it_takes(self):
-        # The truth is what the worker itself measured meanwhile: a busy machine makes one of both slower than the other. Looks are few: one of six comes near.
-        for _ in range(6):
-            with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
-                costs = pathlib.Path(folder, 'costs')
-                launcher = Launcher(Plan(run(3), drain(1, 16, which='warm'), drain(1, 0, seconds=6), then=end))
-                launcher.run(here / 'trainings' / 'train_locks.py', costs)
-                packing, parsing = (sum(column) for column in zip(*(map(int, line.split()) for line in costs.read_text().splitlines() if line.count(' ') == 1)))
-            share = parsing / (packing + parsing)
-            cpu = {stage['name'].split()[-1]: stage['cpu'] for stage in launcher.first.of('drained')[-1]['stages']}
-            # It lets go where it has returned to its caller, which then frees what it made.
-            away = abs(1 - cpu['pack'] / sum(cpu.values()) - share)
-            if away < 0.15:
-                return
-        self.fail(f'{away} away from {share}: {cpu}')
+    def test_code_that_holds_pythons_lock_counts_for_no_more_than_the_time_that_was_planned_until_the_look(self):
+        import stages
+
+        class Time:
+            """Made up: a look comes so many times as late as was planned, and the worker has computed meanwhile."""
+            pthread_getcpuclockid = staticmethod(lambda thread: 0)
+            clock_gettime_ns = staticmethod(lambda clock: Time.at)
+            process_time_ns = monotonic_ns = staticmethod(lambda: Time.at)
+
+            @staticmethod
+            def sleep(planned):
+                Time.at += round(planned * 1e9 * next(Time.late))  # Where there is none left, the looks end.
+                Time.planned += planned * 1e9
+
+        def packs(pipe):
+            stages._look(pipe._write, 0.04, threading.get_ident(), None)
+
+        names = {}
+        exec(compile('def fetch(source, pipe):\n    source(pipe)', '/x/torch/utils/data/_utils/fetch.py', 'exec'), names)
+        for late in ((1, 1, 1), (1, 5, 9)):
+            Time.at, Time.planned, Time.late = 0, 0, iter(late)
+            pipe = stages.Pipe(1)
+            with mock.patch.object(stages, 'time', Time):
+                names['fetch'](packs, pipe)
+            seen, = pipe.take()
+            self.assertEqual((seen['name'].split('.')[-1].split()[-1], seen['count']), ('packs', 3))
+            self.assertLess(abs(seen['cpu'] - Time.planned), 10)  # Fractions of nanoseconds.
 
     def test_what_hands_samples_on_is_no_part_of_their_making(self):
-        sys.path.insert(0, str(here.parents[1] / 'python' / 'dsanalyze' / '_attach'))
         from stages import _code_of, _collates, stage_of
         found = []
 
@@ -143,102 +129,69 @@ class Drains(unittest.TestCase):
         self.assertEqual(found[1], (True, False))
 
     def test_before_python_knew_the_class_of_code_it_is_looked_up_in_the_source(self):
-        sys.path.insert(0, str(here.parents[1] / 'python' / 'dsanalyze' / '_attach'))
         from stages import _class_at
         lines = (here / 'trainings' / 'train_stages.py').read_text().splitlines()
         line = {name: next(at for at, text in enumerate(lines, 1) if 'def ' + name in text) for name in ('__call__', '__getitem__', 'decode')}
         self.assertEqual([_class_at(here / 'trainings' / 'train_stages.py', at) for at in line.values()], ['Slow', 'Decoded', ''])
         self.assertEqual((_class_at('/no/such/file.py', 3), _class_at(here / 'trainings' / 'train_stages.py', 10_000)), ('', ''))
 
-    @measured
-    def test_arrays_that_come_through_a_pipe_take_longer_to_take_over_than_tensors(self):
-        takes = {}
-        # The least of three: a busy machine holds up the one as well as the other.
-        for kind in 3 * ('tensors', 'arrays'):
-            launcher = Launcher(Plan(run(3), drain(1, 8, which='warm'), drain(1, 0, seconds=1), then=end))
-            launcher.run(here / 'trainings' / 'train_arrays.py', kind)
+    def test_batches_are_taken_over_after_a_drain_whatever_they_are_made_of(self):
+        for kind in ('tensors', 'arrays'):
+            launcher = Launcher(Plan(run(3), drain(1, 8, which='warm'), drain(1, 40), then=end))
+            launcher.run(here / 'trainings' / 'train_arrays.py', kind, virtual=False)
             warm, drained = launcher.first.of('drained')
             self.assertEqual((warm['takes'], warm['busy_takes'], drained['error']), ([], [], None))
             self.assertIn(len(drained['takes']), range(5))  # None where the workers were too slow for any to lie ready.
             self.assertIn(len(drained['busy_takes']), range(17))
-            takes[kind] = min([*drained['takes'], takes.get(kind, math.inf)])
-        self.assertLess(takes['arrays'], math.inf)
-        self.assertGreater(takes['arrays'], 2 * takes['tensors'])
 
-    @measured
-    def test_a_batch_that_comes_after_its_successors_did_not_lie_ready(self):
-        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
-            script = pathlib.Path(folder, 'turns.py')
-            script.write_text(turns)
-            launcher = Launcher(Plan(run(3), drain(2, 24, which='warm'), drain(2, 0, seconds=2), then=end))
-            launcher.run(script)
-            _, drained = launcher.first.of('drained')
-            self.assertIsNone(drained['error'])
-            self.assertTrue(drained['busy_takes'])
-            self.assertLess(max(drained['busy_takes']), 50e6)
+    def test_a_batch_is_timed_where_it_lay_ready_and_neither_a_streams_end_nor_a_later_batch_came_before_it(self):
+        import dsanalyze._attach.drains as drains
 
-    @measured
-    def test_the_cpu_time_of_workers_and_of_the_process_is_told_apart_from_waiting(self):
+        def taken(ready, takes):
+            """What is noted of a batch that is taken in 5 ns."""
+            source = object.__new__(drains._Source)
+            source.record = types.SimpleNamespace(kind=types.SimpleNamespace(map_pages=lambda leaves: None))
+            source.restarts = 0
+            source._iterator = types.SimpleNamespace(_data_queue=types.SimpleNamespace(empty=lambda: not ready), _task_info={0: (0,)}, _rcvd_idx=0, _workers_status=[True])
+            source.next = lambda: takes(source) or [1]
+            times = []
+            with mock.patch.object(drains, 'now', itertools.count(0, 5).__next__):
+                self.assertTrue(source._take_timed(times))
+            return times
+
+        self.assertEqual(taken(True, lambda source: None), [5])
+        self.assertEqual(taken(False, lambda source: None), [])
+        self.assertEqual(taken(True, lambda source: source._iterator._task_info.update({2: (0, 'a later batch')})), [])
+        self.assertEqual(taken(True, lambda source: source._iterator._workers_status.clear()), [])
+
+    def test_the_cpu_time_of_workers_and_of_the_process_is_told_apart(self):
         launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 40), drain(0, 12), then=end))
-        launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 2, '--step', 0)
+        launcher.run(train, '--samples', 400, '--workers', 2, '--step', 0)
         _, workers, alone = launcher.first.of('drained')
         for message, first in ((workers, 2), (alone, 1)):
             cpu = message['cpu']
             self.assertEqual(cpu['samples'], 4 * (len(message['times']) - first))
             self.assertGreater(cpu['process'], 0)
-            self.assertGreater(cpu['process'], 0.9 * cpu['thread'])
-        # 38 batches of 4 samples wait 1.5 s of two workers, and compute next to nothing.
         self.assertGreater(workers['cpu']['workers'], 0)
-        self.assertLess(workers['cpu']['workers'], 0.5e9)
         self.assertEqual(alone['cpu']['workers'], 0)
 
-    @measured
-    def test_workers_that_are_ready_and_have_no_core_are_told_apart_from_those_that_sleep(self):
-        cores = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, {min(cores)})  # What is started now has this core alone.
-        self.addCleanup(os.sched_setaffinity, 0, cores)
-        busy = [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for _ in range(4)]
-        try:
-            waits = {}
-            for script, *options in (('train_stages.py',), ('train.py', '--samples', 400, '--prep', 0.01, '--workers', 2, '--step', 0)):
-                launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 24), then=end))
-                launcher.run(here / 'trainings' / script, *options)
-                _, drained = launcher.first.of('drained')
-                self.assertIsNone(drained['error'])
-                seconds = (drained['times'][-1] - drained['times'][1]) * 2  # of two workers
-                waits[script] = drained['cpu']['waited'] / seconds
-        finally:
-            for each in busy:
-                each.kill()
-                each.wait()
-        # Those that compute have a small part of the core, and are ready for most of the rest.
-        self.assertGreater(waits['train_stages.py'], 0.25)
-        self.assertLess(waits['train_stages.py'], 1.1)
-        self.assertGreater(waits['train_stages.py'], 1.2 * waits['train.py'])
-
-    def test_waiting_that_the_kernel_does_not_count_is_left_out(self):
-        sys.path.insert(0, str(here.parents[1] / 'python'))
+    def test_what_threads_used_and_waited_for_a_core_is_the_sum_over_the_starts_of_workers_without_their_first_batches(self):
         from dsanalyze._attach.drains import _CpuCount
-
-        class Source:
-            def workers(self):
-                return ()
-
-        for known in (True, False):
+        for waited in (True, False):  # The kernel need not say it.
             count = _CpuCount(1)
-            if not known:
-                count._waited_by = lambda process, thread: None
-            for _ in range(3):
-                count.batch(4, count.used([Source()]))
-            self.assertEqual(sorted(count.take()), ['process', 'samples', 'thread', *(['waited'] if known else []), 'workers'])
+            for start in (0, 1000):
+                for used in (100, 110, 130):
+                    count.batch(4, (start + used, start + 2 * used, start + 3 * used, start + 4 * used if waited else None, [7]))
+                count.restarted()
+            sums = {'thread': 60, 'process': 120, 'workers': 180, 'samples': 16}
+            self.assertEqual(count.take(), dict(sums, waited=240) if waited else sums)
 
     def test_loaders_that_train_together_are_drained_together(self):
         launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 24), then=end))
         launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 2, '--step', 0, '--does', 'zip')
         warm, measured = launcher.first.of('drained')
         self.assertEqual((len(warm['times']), len(measured['times']), measured['error']), (16, 24, None))
-        self.assertLess(rate(measured), 102)  # The other loader prepares in the main process: 100 samples/s.
-        self.assertGreater(rate(measured), 40)
+        self.assertEqual(intervals(measured), {40_000_000})  # The other loader prepares in the main process.
 
     def test_the_warm_pass_reads_each_batch_once_and_later_passes_stay_with_those(self):
         launcher = Launcher(Plan(run(3), drain(1, 1000, which='warm'), drain(1, 30), then=end))
@@ -246,14 +199,12 @@ class Drains(unittest.TestCase):
         warm, measured = launcher.first.of('drained')
         self.assertEqual((len(warm['times']), len(measured['times'])), (25, 30))
 
-    @measured
     def test_a_drain_ends_in_time(self):
-        launcher = Launcher(Plan(run(3), drain(2, 4000, seconds=0.5), drain(2, 4000, seconds=0), then=end))
-        launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 2)
-        message, shortest = launcher.first.of('drained')
-        self.assertLess(len(message['times']), 4000)
-        self.assertEqual(message['error'], None)
-        self.assertEqual(len(shortest['times']), 4)  # Fewer would give no rate, however long the workers took to start.
+        launcher = Launcher(Plan(run(3), drain(0, 100, which='warm', seconds=1000), drain(0, 4000, seconds=0.5), drain(0, 4000, seconds=0), then=end))
+        launcher.run(train, '--samples', 400, '--prep', 0.01)
+        _, message, shortest = launcher.first.of('drained')
+        self.assertEqual((len(message['times']), message['error']), (1 + 13, None))  # Of 40 ms each.
+        self.assertEqual(len(shortest['times']), 2)  # Fewer would give no rate.
 
     def test_an_error_in_a_drain_is_reported_and_training_goes_on(self):
         launcher = Launcher(Plan(run(2), drain(2, 20), then={'do': 'pass'}))
@@ -268,23 +219,17 @@ class Drains(unittest.TestCase):
             plan = Plan(run(5), drain(2, 10, which='warm'), drain(0, 10), drain(1, 10), run(10), switch('cached'), switch('full'), then=run(1000))
             self.assertEqual(Launcher(plan).run(train, *options), plain)
 
-    @measured
     def test_the_job_on_the_subset_waits_as_its_own_loader_does(self):
-        launcher = Launcher(Plan(run(20), drain(2, 12, which='warm'), switch('cached'), run(10, 'cached'), run(40, 'cached'), then=end))
-        launcher.run(train, '--samples', 800, '--prep', 0.01, '--workers', 2, '--step', 0.01)
+        launcher = Launcher(Plan(run(20), drain(0, 12, which='warm'), switch('cached'), run(10, 'cached'), run(40, 'cached'), then=end))
+        launcher.run(train, '--samples', 800, '--prep', 0.01, '--step', 0.01)
         window = launcher.first.windows('cached')[1]
-        step = statistics.mean(map(sum, zip(window['wait'], window['compute'], window['outside']))) / 1e9
-        self.assertGreater(step, 0.017)
-        self.assertLess(step, 0.05)  # A busy machine makes it longer.
+        self.assertEqual((set(window['wait']), set(window['compute'])), ({40_000_000}, {10_000_000}))
 
-    @measured
-    def test_each_pass_over_the_subset_begins_as_one_of_its_own_loader_does(self):
+    def test_each_pass_over_the_subset_has_as_many_steps_as_one_of_its_own_loader(self):
         launcher = Launcher(Plan(run(8), drain(1, 4, which='warm'), switch('cached'), run(1000, 'cached'), then=run(1000, 'cached')))
-        output = launcher.run(train, '--samples', 32, '--epochs', 5, '--prep', 0.005, '--workers', 1, '--step', 0.03)
+        output = launcher.run(train, '--samples', 32, '--epochs', 5, '--workers', 1)
         passes = [window for window in launcher.first.windows('cached') if len(window['wait']) == 8]
         self.assertGreaterEqual(len(passes), 3)
-        for window in passes:
-            self.assertGreater(window['wait'][0], 15e6)  # One batch takes 20 ms; a loader that goes on across passes has it at hand.
         later = [line.split()[5:] for line in output.splitlines() if line.startswith('epoch')][-1]
         self.assertEqual(set(later), {'0', '4', '8', '12'})  # The subset's, in as many steps as an epoch has.
 

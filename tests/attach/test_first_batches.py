@@ -2,7 +2,6 @@
 import unittest
 
 from fake_launcher import run, switch
-from measured import measured
 from script_rig import ScriptTest
 
 slow_start = '''
@@ -36,7 +35,6 @@ class FirstBatches(ScriptTest):
             self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
         return windows, [message['between'] for message in connection.of('passive') if 'between' in message]
 
-    @measured
     def test_those_of_a_loader_made_anew_for_each_epoch_are_steps(self):
         text = slow_start + '''
 for epoch in range(3):
@@ -51,18 +49,16 @@ for epoch in range(3):
             self.assertNotIn('first_batch', start['between'])
             window = start['window']
             self.assertEqual((len(window['wait']), window['steps'], window['validation']), (1, [1], [0]))
-            self.assertGreaterEqual(window['wait'][0], 40e6)
-            self.assertGreaterEqual(window['compute'][0], 2e6)
+            self.assertEqual((window['wait'], window['compute']), ([40_000_000], [2_000_000]))
             self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
             self.assertLessEqual(start['between']['end'], window['begin'])
         windows, gaps = self.passive(text)
         self.assertEqual([gap['validation'] for gap in gaps], [0, 0])
         self.assertEqual(len(steps_of(windows, 'wait')), 3 * 40 - 1)
         for first in (39, 79):  # The very first step is not seen.
-            self.assertGreaterEqual(steps_of(windows, 'wait')[first], 40e6)
+            self.assertEqual(steps_of(windows, 'wait')[first], 40_000_000)
         self.assertEqual(set(steps_of(windows, 'validation')), {0})
 
-    @measured
     def test_those_of_a_loader_made_anew_every_few_steps_are_steps(self):
         text = slow_start + '''
 for part in range(6):
@@ -76,16 +72,15 @@ for part in range(6):
         self.assertEqual([len(window['wait']) for window in windows], [19, 1] * 5 + [18])  # A pass, and the step that shows that the next one trains.
         self.assertEqual((set(steps_of(windows, 'validation')), set(steps_of(windows, 'steps'))), ({0}, {1}))
         for first in range(19, 118, 20):
-            self.assertGreaterEqual(steps_of(windows, 'wait')[first], 40e6)
+            self.assertEqual(steps_of(windows, 'wait')[first], 40_000_000)
         for window in windows:
             self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
         windows, _ = self.passive(text)
         self.assertEqual(len(steps_of(windows, 'wait')), 6 * 20 - 2)
         self.assertEqual(set(steps_of(windows, 'validation')), {0})
 
-    @measured
     def test_a_validation_before_them_stays_one(self):
-        for leave in ('', '[:5]'):
+        for leave, validated in (('', 100), ('[:5]', 92)):  # What is not a loader's, and what follows the last batch of a loop that is left, is not known.
             text = slow_start + '''
 validation = DataLoader(Slow(40), 4)
 for epoch in range(3):
@@ -98,11 +93,10 @@ for epoch in range(3):
 '''.replace('LEAVE', leave).replace('LEFT', 'if x[0, 0] > 20: break' if leave else '')
             _, connection = self.launch(text, run(1000))
             for start in connection.at('start')[1:]:
-                self.assertGreaterEqual(start['between']['validation'], 40e6)
+                self.assertEqual(start['between']['validation'], validated * 1_000_000)
                 self.assertLessEqual(start['between']['validation'], start['between']['end'] - start['between']['begin'])
                 self.assertEqual((len(start['window']['wait']), start['window']['validation']), (1, [0]))
 
-    @measured
     def test_those_of_two_loaders_that_are_made_anew_together_are_steps(self):
         _, connection = self.launch(slow_start + '''
 for epoch in range(3):
@@ -112,9 +106,8 @@ for epoch in range(3):
         self.assertEqual(set(steps_of(connection.windows(), 'validation')), {0})
         for start in connection.at('start')[1:]:
             self.assertEqual((start['between']['validation'], len(start['window']['wait'])), (0, 1))
-            self.assertGreaterEqual(start['window']['wait'][0], 80e6)
+            self.assertEqual(start['window']['wait'][0], 80_000_000)
 
-    @measured
     def test_a_step_of_several_batches_is_as_many(self):
         _, connection = self.launch(slow_start + '''
 for epoch in range(3):
@@ -125,7 +118,7 @@ for epoch in range(3):
 ''', run(1000))
         for start in connection.at('start')[1:]:
             self.assertEqual((start['between']['validation'], start['window']['steps'], start['window']['validation']), (0, [0, 0, 0, 1], [0] * 4))
-            self.assertGreaterEqual(start['window']['wait'][0], 40e6)
+            self.assertEqual(start['window']['wait'][0], 40_000_000)
 
 
 class WithoutGradients(ScriptTest):
@@ -145,7 +138,6 @@ for epoch in range(3):
     print('epoch', seen)
 '''
 
-    @measured
     def test_batches_that_are_fetched_so_and_trained_on_are_training(self):
         for options in ('', ', num_workers=1', ', num_workers=1, persistent_workers=True'):
             for evaluate in ('', 'validate(train)'):
@@ -156,10 +148,8 @@ for epoch in range(3):
                 self.assertEqual([start['epoch'] for start in connection.at('start')], [0, 1, 2])
                 self.assertEqual(set(steps_of(connection.windows(), 'validation')), {0})
                 for start in connection.at('start')[1:]:
-                    if evaluate:
-                        self.assertGreaterEqual(start['between']['validation'], 40e6)
-                    else:
-                        self.assertEqual(start['between']['validation'], 0)
+                    # A worker's own time is none of this process's.
+                    self.assertEqual(start['between']['validation'], ((0 if options else 40) + 40) * 1_000_000 if evaluate else 0)
 
     def test_they_are_so_in_a_passive_run(self):
         _, connection = self.launch(self.text.replace('OPTIONS', '').replace('EVALUATE', 'validate(train)'), mode='passive')
@@ -200,7 +190,7 @@ for epoch in range(6):
 ''', run(1000))
         starts = [message['between']['start'] for message in connection.of('at') if 'between' in message]
         self.assertGreater(len(starts), 2)
-        self.assertLess(min(starts), 400e6)
+        self.assertEqual(set(starts), {0})
 
     def test_a_thread_that_asks_while_its_loader_is_being_introduced_waits_with_its_first_checkpoint(self):
         _, connection = self.launch('''

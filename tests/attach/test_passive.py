@@ -4,7 +4,6 @@ import unittest
 
 import script_rig
 from fake_launcher import Launcher, here
-from measured import measured
 
 train = here / 'trainings' / 'train.py'
 
@@ -18,7 +17,6 @@ class Passive(unittest.TestCase):
     def windows(self, connection):
         return [message['window'] for message in connection.of('passive')]
 
-    @measured
     def test_every_step_is_clocked_and_all_of_its_time_is_divided(self):
         launcher = Launcher(mode='passive')
         launcher.run(train, '--samples', 400, '--epochs', 2, '--step', 0.01, '--workers', 2, '--does', 'validate')
@@ -30,10 +28,9 @@ class Passive(unittest.TestCase):
             total = sum(sum(window[part]) for part in ('wait', 'compute', 'outside', 'hook'))
             self.assertEqual(total, window['end'] - window['begin'])
         between, = [message['between'] for message in launcher.first.of('passive') if 'between' in message]
-        self.assertGreaterEqual(between['validation'], 100e6)
+        self.assertEqual(between['validation'], 100 * 1_000_000)
         self.assertEqual(launcher.first.notes(), {})
 
-    @measured
     def test_steps_of_all_kinds_are_clocked_without_a_gap_between_them(self):
         launcher = Launcher(mode='passive')
         script = os.path.join(launcher.folder.name, 'kinds.py')
@@ -71,10 +68,9 @@ for kind in ('plain', 'accumulate', 'validate', 'evaluate', 'look', 'two', 'leav
         for before, after in zip(windows, windows[1:]):
             self.assertGreaterEqual(after['begin'], before['end'])
         self.assertEqual(len([message for message in launcher.first.of('passive') if 'between' in message]), 6)
-        self.assertGreaterEqual(sum(sum(array(window, 'validation')) for window in windows), 2 * 5 * 101 * 100000)
+        self.assertEqual(sum(sum(array(window, 'validation')) for window in windows), 2 * 5 * 101 * 100_000)
         self.assertEqual(launcher.first.notes(), {})
 
-    @measured
     def test_short_last_batches_of_a_stream_count_as_many_samples_as_they_have(self):
         for container in ('tuple', 'dict'):
             launcher = Launcher(mode='passive')

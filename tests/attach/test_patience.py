@@ -3,16 +3,15 @@ import os
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch
-from measured import measured
 
 train = here / 'trainings' / 'train.py'
 tiny, ample = 1.0, 50
 
 
 class Patience(unittest.TestCase):
-    def launch(self, plan, patience, *options):
+    def launch(self, plan, patience, *options, virtual=False):
         launcher = Launcher(plan, environment={'DSANALYZE_ATTACH_PATIENCE': str(patience)})
-        launcher.run(train, '--samples', 80, '--workers', 1, *options)
+        launcher.run(train, '--samples', 80, '--workers', 1, *options, virtual=virtual)
         return launcher.first
 
     def test_it_is_two_minutes_at_most(self):
@@ -33,11 +32,9 @@ class Patience(unittest.TestCase):
             self.assertIn('timed out after {} seconds'.format(tiny), stuck['error'])
             self.assertEqual((len(next_one['times']), next_one['error']), (8, None))
 
-    @measured
     def test_a_drain_waits_for_a_worker_that_goes_on_earlier(self):
         drained, = self.launch(Plan(run(3), drain(1, 16, which='warm'), then=end), ample, '--stuck', 40, '--stuck-for', 2 * tiny).of('drained')
         self.assertEqual((len(drained['times']), drained['error']), (16, None))
-        self.assertGreaterEqual(max(after - before for before, after in zip(drained['times'], drained['times'][1:])), tiny * 1e9)
 
     # After the first step, which shows that the loader trains, and three more two batches are outstanding: of the samples 16 to 19 and 20 to 23.
 
@@ -58,12 +55,12 @@ class Patience(unittest.TestCase):
         said = self.launch(Plan(run(3), switch('synthetic'), run(4, 'synthetic'), then=end), ample, '--stuck', 20, '--timeout', tiny)
         self.assertIn('timed out after {} seconds'.format(tiny), said.notes()['discard-failed']['text'])
         launcher = Launcher(Plan(run(3), switch('synthetic'), switch('full'), then={'do': 'pass'}), environment={'DSANALYZE_ATTACH_PATIENCE': str(tiny)})
-        output = launcher.run(train, '--samples', 80, '--workers', 1, '--stuck', 60, '--stuck-for', 3 * tiny)
+        output = launcher.run(train, '--samples', 80, '--workers', 1, '--stuck', 60, '--stuck-for', 2 * tiny, virtual=False)
         self.assertIn('done 20', output)  # The script itself waits for as long as it takes.
 
     def test_where_no_batch_comes_at_all_it_is_said_and_the_script_goes_on(self):
         launcher = Launcher(Plan(run(3), switch('synthetic'), run(4, 'synthetic'), then=end), environment={'DSANALYZE_ATTACH_PATIENCE': str(tiny)})
-        output = launcher.run(train, '--samples', 80, '--workers', 1, '--stuck', 16, '--stuck-for', 5 * tiny)
+        output = launcher.run(train, '--samples', 80, '--workers', 1, '--stuck', 16, '--stuck-for', 5 * tiny, virtual=False)
         self.assertIn('done 20', output)
         self.assertEqual(launcher.first.at('switched')[0]['kept'], 0)
         self.assertEqual(list(launcher.first.notes()), ['discard-failed', 'nothing-kept'])
@@ -71,11 +68,10 @@ class Patience(unittest.TestCase):
         self.assertIn('No batch came', left['why'])
 
     def test_batches_that_are_kept_are_as_many_as_come_in_time(self):
-        for patience, fewest, most in ((tiny, 1, 3), (ample, 8, 8)):
-            said = self.launch(Plan(run(3), switch('synthetic', keep=8), run(2, 'synthetic'), then=end), patience, '--workers', 0, '--prep', 0.1)  # 0.4 s a batch.
-            kept = said.at('switched')[0]['kept']
-            self.assertGreaterEqual(kept, fewest)
-            self.assertLessEqual(kept, most)
+        for patience, kept in ((tiny, 3), (ample, 8)):
+            plan = Plan(run(3), switch('synthetic', keep=8), run(2, 'synthetic'), then=end)
+            said = self.launch(plan, patience, '--workers', 0, '--prep', 0.1, virtual=True)  # 0.4 s a batch.
+            self.assertEqual(said.at('switched')[0]['kept'], kept)
             self.assertEqual(said.notes(), {})
 
 

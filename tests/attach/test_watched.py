@@ -8,7 +8,6 @@ import tempfile
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, run, switch
-from measured import measured
 from script_rig import ScriptTest
 
 here = pathlib.Path(__file__).resolve().parent
@@ -16,7 +15,7 @@ program = os.environ.get('DSANALYZE', 'dsanalyze')
 sys.path.insert(0, str(here.parent.parent / 'python'))
 
 
-def profile(*arguments, options=('--time-budget', '12s')):
+def profile(*arguments, options=('--time-budget', '6s')):
     with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
         done = subprocess.run([program, 'profile', '--json', *options, '--', sys.executable, str(here / 'trainings' / 'train_watched.py'), *map(str, arguments)],
                               capture_output=True, text=True, timeout=200, check=True, env=dict(os.environ, XDG_STATE_HOME=folder))
@@ -237,7 +236,6 @@ def step(x):
         launcher.run(path)
         return launcher.first
 
-    @measured
     def test_the_line_makes_each_pass_through_the_loop_a_step_and_the_loader_keeps_its_workers(self):
         connection = self.launch('''
 for epoch in range(4):
@@ -248,8 +246,7 @@ for epoch in range(4):
         self.assertEqual((found['name'], found['style'], found['workers'], found['batches'], found['samples']), ('torch.utils.data.DataLoader', 'map', 1, 60, 240))
         self.assertEqual([(message['workers'], len(message['times']), message['error']) for message in connection.of('drained')], [(1, 16, None), (2, 16, None)])
         window = connection.windows('synthetic')[0]
-        self.assertGreater(min(window['compute']), 4e6)
-        self.assertLess(max(window['outside']), 1e6)
+        self.assertEqual((set(window['compute']), set(window['outside'])), ({4_000_000}, {0}))
         self.assertEqual(set(connection.notes()), set())
 
     def test_without_the_line_nothing_is_a_step(self):
@@ -278,66 +275,22 @@ for number, x in enumerate(loader):
             self.assertEqual(sum(taken[59:]), 30)
 
 
-class Verdicts(unittest.TestCase):
-    def assert_prep(self, record, expected):
-        """A busy machine makes it slower, and never faster. Samples that are miscounted are half as many, or eight times as many."""
-        self.assertLess(record['rates']['P']['samples_per_s'], 1.05 * expected)
-        self.assertGreater(record['rates']['P']['samples_per_s'], 0.6 * expected)
-
-    def undisturbed(self, *arguments):
-        """The profile of three, if any, in which other programs took as much of the cores while prep was measured as before."""
-        for _ in range(3):
-            record = profile(*arguments)
-            if 'prep-beside-others' not in [finding['code'] for finding in record['findings']]:
-                return record
-        self.skipTest('other programs come and go')
-
-    @measured
-    def test_what_prepares_when_it_is_asked_takes_turns_with_the_training(self):
-        record = self.undisturbed('turns', 0.01, 0.01)
-        self.assertEqual(record['loader']['style'], 'watched')
-        self.assertIn(record['bottleneck']['detail'], ('latency', 'prep'))  # Of a busy machine its sleep takes CPU time, too.
-        self.assertIn('prepares nothing while the training computes', record['bottleneck']['reason'])
-        self.assertEqual([point['workers'] for point in record['curves']['P_by_workers']], [0])
-
-    @measured
-    def test_what_prepares_ahead_is_no_bottleneck_where_it_keeps_up(self):
-        record = self.undisturbed('ahead', 0.02, 0.008)
-        self.assertEqual(record['bottleneck']['detail'], 'accelerator')
-        self.assertTrue(record['bottleneck']['confident'])
-
-    @measured
-    def test_what_prepares_ahead_is_the_bottleneck_where_it_does_not(self):
-        record = profile('ahead', 0.005, 0.02)
-        self.assertIn(record['bottleneck']['detail'], ('latency', 'prep'))
-        self.assert_prep(record, 8 / 0.02)
-
-    @measured
-    def test_a_generator_is_drained_as_it_goes_on(self):
+class Profiles(unittest.TestCase):
+    def test_a_generator_is_drained_as_it_goes_on_and_its_profile_predicts_nothing(self):
         record = profile('generator', 0.005, 0.01)
-        self.assertIn('stream-goes-on', [finding['code'] for finding in record['findings']])
-        self.assertIn('storage-not-separable', [finding['code'] for finding in record['findings']])
-        self.assert_prep(record, 8 / 0.01)
-
-    @measured
-    def test_samples_of_arrays_are_counted(self):
-        record = profile('arrays', 0.005, 0.01)
-        self.assert_prep(record, 8 / 0.01)
-
-    @measured
-    def test_a_real_run_is_told_what_its_steps_wait(self):
-        record = profile('turns', 0.01, 0.01, 200, options=('--passive',))
-        self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.06)
-        self.assertEqual(record['loader']['samples_per_step']['most'], 8)
-
-    def test_it_cannot_be_predicted(self):
+        self.assertEqual((record['loader']['style'], record['loader']['samples_per_step']['most']), ('watched', 8))
+        self.assertLessEqual({'stream-goes-on', 'storage-not-separable'}, {finding['code'] for finding in record['findings']})
+        self.assertEqual([point['workers'] for point in record['curves']['P_by_workers']], [0])
         with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
             path = pathlib.Path(folder, 'profile.json')
-            path.write_text(json.dumps(profile('ahead', 0.005, 0.01)))
+            path.write_text(json.dumps(record))
             refused = subprocess.run([program, 'whatif', str(path), '--workers', '2'], capture_output=True, text=True, check=False)
         self.assertEqual(refused.returncode, 2)
         self.assertIn('how the iterable that the script watches prepares its batches is not known', refused.stderr)
 
+    def test_a_real_run_counts_the_samples_of_arrays(self):
+        record = profile('arrays', 0, 0, 200, options=('--passive',))
+        self.assertEqual(record['loader']['samples_per_step']['most'], 8)
 
 if __name__ == '__main__':
     unittest.main()

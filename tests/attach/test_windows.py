@@ -1,10 +1,8 @@
 """Windows of training steps: in the script's own order, with all of their time divided."""
-import statistics
 import sys
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch, unexplained
-from measured import measured
 from script_rig import ScriptTest
 
 sys.path.insert(0, str(here.parents[1] / 'python'))
@@ -32,12 +30,6 @@ def result(output):
     return output[output.index('done'):]
 
 
-def typical(window):
-    """A typical step's duration without the hook's own time, in seconds."""
-    steps = zip(window['wait'], window['compute'], window['outside'])
-    return statistics.median(sum(step) for step in steps) / 1e9
-
-
 def every_mode(*first):
     return Plan(*first, run(5), switch('synthetic'), run(13, 'synthetic'), switch('full'), run(5), drain(2, 8, which='warm'), switch('cached'),
                 run(30, 'cached'), switch('synthetic'), run(25, 'synthetic'), switch('full'), then=run(1000))
@@ -47,10 +39,9 @@ class Windows(unittest.TestCase):
     def check_sums(self, connection):
         self.assertTrue(connection.windows())
         for window in connection.windows():
-            self.assertAlmostEqual(unexplained(window), 0, delta=0.03)
+            self.assertEqual(unexplained(window), 0)
             self.assertTrue(all(value >= 0 for part in ('wait', 'compute', 'outside', 'hook', 'validation') for value in window[part]))
 
-    @measured
     def test_full_windows_have_the_steps_that_were_asked_for_and_divide_all_of_their_time(self):
         launcher = Launcher(Plan(run(5), run(7), then=run(1000)))
         output = launcher.run(train, '--samples', 96, '--epochs', 2, '--step', 0.01)
@@ -72,13 +63,11 @@ class Windows(unittest.TestCase):
             self.assertEqual(Launcher(plan).run(train, *options), plain)
         self.assertEqual(Launcher(mode='passive').run(train, *options), plain)
 
-    @measured
     def test_preparation_is_waited_for_and_a_step_is_computed(self):
         launcher = Launcher(Plan(run(10), then=end))
-        launcher.run(train, '--samples', 200, '--prep', 0.005, '--step', 0.01)
+        launcher.run(train, '--samples', 200, '--prep', 0.005, '--step', 0.01, '--outside', 0.003)
         window, = launcher.first.windows()
-        self.assertGreaterEqual(statistics.median(window['wait']), 20e6)
-        self.assertGreaterEqual(statistics.median(window['compute']), 10e6)
+        self.assertEqual([set(window[part]) for part in ('wait', 'compute', 'outside')], [{20_000_000}, {10_000_000}, {3_000_000}])
 
     def test_the_end_ends_the_process_at_once(self):
         launcher = Launcher(Plan(run(5), then=end))
@@ -86,18 +75,16 @@ class Windows(unittest.TestCase):
         self.assertNotIn('done', output)
         self.assertEqual(launcher.first.messages[-1]['t'], 'bye')
 
-    @measured
     def test_validation_and_what_lies_between_epochs_are_timed_apart(self):
         launcher = Launcher(Plan(then=run(1000)))
         launcher.run(train, '--samples', 80, '--epochs', 2, '--does', 'validate')
         self.assertEqual([len(window['wait']) for window in launcher.first.windows()], [19, 20])
         between = launcher.first.at('start')[1]['between']
-        self.assertGreaterEqual(between['validation'], 20e6)
-        self.assertLessEqual(between['validation'], between['end'] - between['begin'])
+        self.assertEqual((between['validation'], between['end'] - between['begin']), (20_000_000, 20_000_000))
 
     def test_accumulated_gradients_count_as_steps_without_an_optimizer(self):
         launcher = Launcher(Plan(run(8), then=end))
-        launcher.run(train, '--samples', 200, '--does', 'accumulate')
+        launcher.run(train, '--samples', 200, '--outside', 0.001, '--does', 'accumulate')
         window, = launcher.first.windows()
         self.assertEqual(window['steps'], [0, 0, 0, 1] * 2)
         self.assertEqual([outside == 0 for outside in window['outside']], [True, True, True, False] * 2)
@@ -113,11 +100,8 @@ class Windows(unittest.TestCase):
         for message, window in zip(launcher.first.at('start')[1:], launcher.first.windows()):
             between = message['between']
             self.assertGreaterEqual(between['begin'], window['end'])
-            self.assertGreaterEqual(between['validation'], 50e6)
-            self.assertGreater(between['start'], 0)
-            self.assertLessEqual(between['validation'] + between['start'], between['end'] - between['begin'])
+            self.assertEqual((between['validation'], between['end'] - between['begin']), (50_000_000, 50_000_000))
 
-    @measured
     def test_a_loader_made_anew_for_each_pass_gives_windows_of_passes(self):
         launcher = Launcher(Plan(run(20), switch('synthetic'), run(40, 'synthetic'), then=end))
         launcher.run(train, '--samples', 200, '--epochs', 20, '--workers', 2, '--does', 'break,anew')
@@ -126,7 +110,6 @@ class Windows(unittest.TestCase):
         steps = [batch for window in launcher.first.windows('synthetic') for batch in window['batch']]
         self.assertLessEqual(len(set(steps) - {0}), 16)  # The kept batches are those of the first of these loaders.
 
-    @measured
     def test_two_loaders_in_step_are_one_training(self):
         launcher = Launcher(Plan(run(5), switch('synthetic'), run(10, 'synthetic'), switch('full'), then=run(1000)))
         output = launcher.run(train, '--samples', 120, '--does', 'zip', '--epochs', 2)
@@ -137,24 +120,15 @@ class Windows(unittest.TestCase):
 
 
 class Synthetic(unittest.TestCase):
-    @measured
     def test_a_known_step_is_found_whatever_the_preparation_takes(self):
         launcher = Launcher(Plan(run(3), switch('synthetic'), run(5, 'synthetic'), run(40, 'synthetic'), then=end))
         launcher.run(train, '--samples', 400, '--prep', 0.005, '--step', 0.02, '--workers', 2)
         window = launcher.first.windows('synthetic')[1]
         self.assertEqual(sum(window['wait']), 0)
-        self.assertGreater(typical(window), 0.0195)
-        self.assertLess(typical(window), 0.03)
+        self.assertEqual((set(window['compute']), set(window['outside'])), ({20_000_000}, {0}))
         switched, = launcher.first.at('switched')
         self.assertEqual(switched['kept'], 16)
         self.assertGreaterEqual(switched['discarded'], 16)
-
-    @measured
-    def test_batches_prepared_before_a_switch_do_not_make_the_loader_look_faster_after_it(self):
-        launcher = Launcher(Plan(run(10), switch('synthetic'), run(20, 'synthetic'), switch('full'), run(20), drain(1, 4), run(20), then=end))
-        launcher.run(train, '--samples', 2000, '--workers', 2, '--prefetch', 16, '--prep', 0.002, '--step', 0.001)
-        for window in launcher.first.windows('full')[1:]:
-            self.assertGreater((window['end'] - window['begin']) / 20, 3.5e6)
 
     def test_an_epoch_keeps_its_length_through_every_mode(self):
         for options in (('--workers', 2), ('--workers', 0), ('--workers', 2, '--persistent'), ('--workers', 1, '--prefetch', 8, '--shuffle'),
@@ -231,8 +205,7 @@ for epoch in range(2):
 ''', run(1000))
         (_, sums), = spent(connection, 'save').items()
         self.assertEqual(sums['count'], 8)
-        self.assertGreaterEqual(sums['time'], 8 * 20e6)
-        self.assertLess(sums['time'], 8 * 60e6)
+        self.assertEqual(sums['time'], 8 * 20_000_000)
 
     def test_checkpoints_that_another_thread_writes_and_those_into_memory_are_none_that_steps_wait_for(self):
         _, connection = self.launch('''
@@ -248,7 +221,6 @@ for epoch in range(2):
 ''', run(1000))
         self.assertEqual(spent(connection, 'save'), {})
 
-    @measured
     def test_loaders_that_are_validated_on_together_are_one_loop_each_and_their_time_is_told_once(self):
         _, connection = self.launch('''
 train = DataLoader(data(), 4)
@@ -264,9 +236,7 @@ for number, (x,) in enumerate(train):
 ''', run(1000))
         loops = spent(connection, 'validation')
         self.assertEqual([loop['count'] for loop in loops.values()], [2, 2])
-        told = sum(loop['time'] for loop in loops.values())
-        self.assertGreaterEqual(told, 2 * 9 * 10e6)
-        self.assertLess(told, 2 * 9 * 20e6)
+        self.assertEqual(sum(loop['time'] for loop in loops.values()), 2 * 9 * 10_000_000)
 
     def test_a_validation_is_timed_by_its_loader_with_what_it_waits_for_batches(self):
         _, connection = self.launch('''
@@ -290,11 +260,8 @@ for epoch in range(2):
         (_, sums), = spent(connection, 'validation').items()
         self.assertEqual(sums['count'], 4)
         self.assertEqual(sums['workers'], 0)
-        self.assertGreaterEqual(sums['waited'], 4 * 4 * 8e6)
-        self.assertGreaterEqual(sums['time'] - sums['waited'], 4 * 3 * 4e6)  # What follows a loop's last batch is not clocked.
-        self.assertLess(sums['time'], 4 * 4 * 24e6)
+        self.assertEqual((sums['waited'], sums['time']), (4 * 4 * 8_000_000, 4 * (4 * 8 + 3 * 4) * 1_000_000))  # What follows a loop's last batch is not clocked.
 
-    @measured
     def test_training_between_two_batches_of_one_validation_pass_is_no_part_of_it(self):
         _, connection = self.launch('''
 train, validation = DataLoader(data(), 4), iter(DataLoader(data(40), 4))
@@ -306,7 +273,7 @@ for number, (x,) in enumerate(train):
 ''', run(1000))
         (_, sums), = spent(connection, 'validation').items()
         self.assertEqual(sums['count'], 4)
-        self.assertLess(sums['time'], 20e6)
+        self.assertEqual(sums['time'], 0)
 
     def test_the_pictures_of_a_batch_are_known_by_their_size(self):
         for sample, picture in (('torch.zeros(3, 6, 8)', [6, 8]), ('torch.zeros(6, 8, 3)', [6, 8]), ('torch.zeros(5, 6, 8)', None), ('torch.zeros(3, 6)', None),
@@ -358,23 +325,19 @@ for x, in DataLoader(data(), 4):
         break
 '''.format(seconds), run(5), switch('synthetic'), run(6, 'synthetic'), run(7, 'synthetic'), run(50, 'synthetic'))[1]
 
-    @measured
-    def test_a_device_is_waited_for_at_the_ends_of_windows_alone(self):
+    @staticmethod
+    def microseconds(durations):
+        """A device's events tell time as PyTorch does, in milliseconds that are no whole numbers."""
+        return {round(duration / 1000) for duration in durations}
+
+    def test_a_device_is_waited_for_at_the_ends_of_windows_alone_and_what_passes_while_it_works_costs_no_step(self):
         connection = self.launch_on_device(0.02)
         device, = connection.of('device')
         self.assertEqual((device['cuda'], device['device']), (True, 'a device'))
         self.assertEqual([len(window['compute']) for window in connection.windows()], [5, 6, 7])
         for window in connection.windows():
-            self.assertAlmostEqual(unexplained(window), 0, delta=0.03)
-
-    @measured
-    def test_what_passes_while_the_device_works_costs_no_step(self):
-        for window in self.launch_on_device(0.02).windows():
-            for compute in window['compute']:
-                self.assertAlmostEqual(compute, 20e6, delta=4e6)
-            # Nor is it taken out of the steps: the first one's batch is all that the device has waited for.
-            self.assertEqual(sum(window['wait'][1:]) + sum(window['hook'][1:]), 0)
-            self.assertAlmostEqual(sum(window['compute']) / (window['end'] - window['begin']), 1, delta=0.1)
+            self.assertEqual([self.microseconds(window[part]) for part in ('wait', 'compute', 'outside', 'hook')], [{0}, {20_000}, {0}, {0}])
+            self.assertEqual(unexplained(window), 0)
 
     def test_steps_whose_times_on_the_device_contradict_one_another_have_the_scripts_own_times(self):
         window = {'compute': [5, 5], 'wait': [1, 1], 'hook': [1, 1], 'outside': [0, 0], 'validation': [0, 0], 'begin': 0, 'end': 14}
@@ -386,12 +349,9 @@ for x, in DataLoader(data(), 4):
         clock._steps = [(At(0), At(5)), (At(4), At(9))]
         self.assertIsNone(clock.take())
 
-    @measured
     def test_a_device_that_waits_for_the_script_has_the_scripts_own_times(self):
         for window in self.launch_on_device(0.0001).windows():
-            self.assertTrue(all(compute >= 2e6 for compute in window['compute']))
-            self.assertTrue(all(hook > 0 for hook in window['hook']))
-            self.assertAlmostEqual(unexplained(window), 0, delta=0.03)
+            self.assertEqual((self.microseconds(window['compute']), unexplained(window)), ({2_000}, 0))
 
 
 if __name__ == '__main__':

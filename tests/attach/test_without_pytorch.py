@@ -3,7 +3,6 @@ import json
 import os
 import pathlib
 import select
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -11,14 +10,13 @@ import time
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, here, run, switch, unexplained
-from measured import measured
 
 program = os.environ.get('DSANALYZE', 'dsanalyze')
 train = here / 'trainings' / 'train_plain.py'
 modules = "sorted({name.partition('.')[0] for name in sys.modules})"
 
 
-def program_run(*arguments, options=('--time-budget', '12s')):
+def program_run(*arguments, options=('--time-budget', '6s')):
     with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
         return subprocess.run([program, 'profile', '--json', *options, '--', sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=200, check=False,
                               env=dict(os.environ, XDG_STATE_HOME=folder))
@@ -32,24 +30,17 @@ def profile(*arguments):
 
 
 class ScriptTest(unittest.TestCase):
-    """Scripts of a few lines under the hook, against a launcher made for the tests. Each prepares a batch of four numbers in `prep`, and steps in 2 ms. On a busy
-    machine that takes longer: a script prints what a batch and a step took it, in nanoseconds, by medians()."""
+    """Scripts of a few lines under the hook, against a launcher made for the tests, in virtual time. Each prepares a batch of four numbers in `prep`, and steps in 2 ms."""
 
     def launch(self, text, *answers, mode='phases'):
         launcher = Launcher(Plan(*(answers or (run(1000),)), then=run(1000)), mode=mode)
         path = pathlib.Path(launcher.folder.name, 'script.py')
-        path.write_text('''
-import statistics, sys, time
+        path.write_text(f'''
+exec(open({str(here / 'virtual_time.py')!r}).read(), virtual := {{}})
+virtual['install']()
+''' + '''
+import sys, time
 import dsanalyze
-prepared, taken = [], []
-
-def slept(seconds, times):
-    began = time.monotonic_ns()
-    time.sleep(seconds)
-    times.append(time.monotonic_ns() - began)
-
-def medians():
-    print(statistics.median(prepared), statistics.median(taken))
 
 class Batches:
     def __init__(self, count=40, prep=0.0):
@@ -58,20 +49,18 @@ class Batches:
         return self.count
     def __iter__(self):
         for number in range(self.count):
-            slept(self.prep, prepared)
+            time.sleep(self.prep)
             yield {'x': [float(number)] * 4}
 
 def step(batch, seconds=0.002):
     assert batch.pop('x')
-    slept(seconds, taken)
+    time.sleep(seconds)
 ''' + text)
         output = launcher.start(path)
         return output, launcher.connections[0] if launcher.connections else None
 
-    def assert_medians(self, connection, output):
-        """What steps wait and compute is what the script prints of it."""
-        for part, own in zip(('wait', 'compute'), map(float, output.split())):
-            self.assertAlmostEqual(statistics.median(self.steps(connection, part)) / own, 1, delta=0.1)
+    def assert_parts(self, connection, wait, compute):
+        self.assertEqual([set(self.steps(connection, part)) for part in ('wait', 'compute', 'outside')], [{wait}, {compute}, {0}])
 
     @staticmethod
     def steps(connection, part='compute', mode=None):
@@ -80,24 +69,20 @@ def step(batch, seconds=0.002):
 
 
 class Steps(ScriptTest):
-    @measured
     def test_a_step_is_a_pass_through_the_loop_and_nothing_lies_outside(self):
         for mode in ('phases', 'passive'):
-            output, connection = self.launch('''
+            _, connection = self.launch('''
 for epoch in range(2):
     for batch in dsanalyze.watch(Batches(60, 0.004)):
         step(batch, 0.008)
-medians()
 ''', mode=mode)
             with self.subTest(mode):
                 self.assertGreater(len(self.steps(connection)), 110)
-                self.assert_medians(connection, output)
-                self.assertLess(statistics.median(self.steps(connection, 'outside')), 1e5)
+                self.assert_parts(connection, 4_000_000, 8_000_000)
                 self.assertEqual(set(self.steps(connection, 'samples')), {4})
                 self.assertEqual(set(self.steps(connection, 'steps')), {1})
                 self.assertEqual(connection.notes(), {})
 
-    @measured
     def test_its_loader_is_named_with_its_place_and_followed_through_all_phases(self):
         _, connection = self.launch('''
 loader = Batches(400, 0.004)
@@ -109,30 +94,27 @@ for epoch in range(3):
         self.assertEqual((loader['name'], loader['dataset_class'], loader['style'], loader['batches'], loader['made_anew']), ('__main__.Batches', '__main__.Batches', 'watched', 400, False))
         self.assertTrue(loader['file'].endswith('script.py'))
         self.assertEqual([(len(message['times']), message['error'], set(message['samples'])) for message in connection.of('drained')], [(16, None, {4})] * 2)
-        self.assertLess(statistics.median(self.steps(connection, 'wait', 'synthetic')), 1e6)
-        self.assertGreater(statistics.median(self.steps(connection, 'wait', 'cached')), 4e6)
+        self.assertEqual(set(self.steps(connection, 'wait', 'synthetic')), {0})
+        self.assertEqual(self.steps(connection, 'wait', 'cached'), [0] + 19 * [4_000_000])
         self.assertEqual(len(self.steps(connection, 'wait', 'synthetic')), 40)
         self.assertEqual(set(self.steps(connection, 'batch', 'synthetic')), set(range(1, 17)))
         self.assertEqual(connection.notes(), {})
         for window in connection.windows():
-            self.assertAlmostEqual(unexplained(window), 0, delta=0.05)
+            self.assertEqual(unexplained(window), 0)
 
-    @measured
     def test_a_generator_that_is_made_anew_for_each_epoch_is_followed_from_epoch_to_epoch(self):
         for mode in ('phases', 'passive'):
-            output, connection = self.launch('''
+            _, connection = self.launch('''
 for epoch in range(4):
     for batch in dsanalyze.watch(iter(Batches(40, 0.004))):
         step(batch, 0.008)
-medians()
 ''', mode=mode)
             with self.subTest(mode):
                 self.assertEqual([loader['made_anew'] for loader in connection.of('loader')], [False] + 3 * [mode == 'phases'])
                 self.assertGreater(len(self.steps(connection)), 150)
-                self.assert_medians(connection, output)
+                self.assert_parts(connection, 4_000_000, 8_000_000)
                 self.assertEqual(set(connection.notes()), {'stream-goes-on'} if mode == 'phases' else set())
 
-    @measured
     def test_validations_and_looks_at_a_batch_are_no_steps_whether_they_are_watched_or_not(self):
         for mode in ('phases', 'passive'):
             _, connection = self.launch('''
@@ -154,24 +136,19 @@ for epoch in range(3):
                 self.assertEqual([loader['batches'] for loader in connection.of('loader')][-1], 40 if mode == 'phases' else None)
                 self.assertIn(len(self.steps(connection)), range(117, 121))  # The first ones show which loader trains.
                 inside = [value for value in self.steps(connection, 'validation') if value]
-                self.assertEqual(len(inside), 3)
-                self.assertGreater(min(inside), 15e6)
+                self.assertEqual(inside, 3 * [20_000_000])
                 gaps = [message['between'] for message in connection.messages if message.get('between')]
-                self.assertEqual([gap['validation'] > 15e6 for gap in gaps], [True, True])
+                self.assertEqual([gap['validation'] for gap in gaps], 2 * [20_000_000])
 
-    @measured
     def test_two_iterables_that_a_step_takes_batches_of_are_both_followed(self):
-        output, connection = self.launch('''
+        _, connection = self.launch('''
 for one, other in zip(dsanalyze.watch(Batches(60, 0.004)), dsanalyze.watch(Batches(60, 0.004))):
     step(one, 0.008)
-prepared = [one + other for one, other in zip(prepared[::2], prepared[1::2])]
-medians()
 ''')
         self.assertEqual([loader['primary'] for loader in connection.of('loader')], [True, False])
-        self.assert_medians(connection, output)
+        self.assert_parts(connection, 8_000_000, 8_000_000)
         self.assertGreater(len(self.steps(connection)), 50)
 
-    @measured
     def test_the_last_step_of_a_pass_that_is_left_ends_where_it_is_left(self):
         for mode in ('phases', 'passive'):
             _, connection = self.launch('''
@@ -185,7 +162,7 @@ for epoch in range(4):
 ''', mode=mode)
             with self.subTest(mode):
                 self.assertIn(len(self.steps(connection)), (46, 47))
-                self.assertLess(max(self.steps(connection)), 400e6)
+                self.assertEqual(set(self.steps(connection)), {2_000_000})
 
     def test_batches_that_another_thread_takes_are_told(self):
         _, connection = self.launch('''
@@ -222,8 +199,7 @@ print(Array.waited)
         self.assertEqual((device['cuda'], device['device']), (True, 'TPU v9'))
         windows = connection.windows('full')
         for window in windows[:2]:
-            self.assertGreater(window['compute'][-1], 300e6)
-            self.assertLess(max(window['compute'][:-1]), 300e6)
+            self.assertEqual(window['compute'], 9 * [2_000_000] + [302_000_000])
 
 
 class Guest(ScriptTest):
@@ -272,53 +248,24 @@ except KeyError as error:
             self.assertEqual(self.launch(text, mode=mode)[0], "caught 'no such sample' 31 False\n")
 
 
-class Verdicts(unittest.TestCase):
-    def check(self, arguments, rates, *others):
-        """On a busy machine all takes longer, now and then several times as long: one of three profiles comes near. Samples that are miscounted are half as many, or
-        eight times as many, in each of them."""
-        for attempt in range(3):
-            record = profile(train, *arguments)
-            try:
-                for name, expected in rates.items():
-                    self.assertLess(record['rates'][name]['samples_per_s'], 1.05 * expected)
-                    self.assertGreater(record['rates'][name]['samples_per_s'], 0.6 * expected)
-                for other in others:
-                    other(record)
-                break
-            except AssertionError:
-                if attempt == 2:
-                    raise
-        self.assertEqual((record['loader']['name'], record['loader']['style'], record['loader']['samples_per_step']['most']), ('__main__.Batches', 'watched', 8))
-
-    @measured
-    def test_numbers_of_pythons_own_that_are_prepared_when_they_are_asked_for(self):
-        self.check(('lists', 0.02, 0.02), {'G': 8 / 0.02, 'P': 8 / 0.02},
-                   lambda record: self.assertIn('prepares nothing while the training computes', record['bottleneck']['reason']),
-                   lambda record: self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.1),
-                   lambda record: self.assertLess(record['waits']['outside']['fraction'], 0.02))
-
-    @measured
-    def test_what_is_prepared_ahead_is_the_bottleneck_where_it_does_not_keep_up(self):
-        self.check(('ahead', 0.01, 0.04), {'G': 8 / 0.01, 'P': 8 / 0.04}, lambda record: self.assertIn(record['bottleneck']['detail'], ('latency', 'prep')))
-
-    @measured
-    def test_arrays_that_a_step_changes_and_keys_that_it_pops_are_there_again(self):
+class Profiles(unittest.TestCase):
+    def test_arrays_that_a_step_changes_and_keys_that_it_pops_are_there_again_in_every_phase(self):
         try:
             import numpy  # noqa: F401
         except ImportError:
             self.skipTest('no NumPy')
-        self.check(('arrays', 0.02, 0.01), {'G': 8 / 0.02, 'P': 8 / 0.01})
+        record = profile(train, 'arrays', 0.005, 0.002)
+        self.assertEqual({run['name'] for run in record['runs']}, {'full', 'synthetic', 'prep', 'cached'})
+        self.assertEqual((record['loader']['name'], record['loader']['style'], record['loader']['samples_per_step']['most']), ('__main__.Batches', 'watched', 8))
 
-    @measured
-    def test_a_real_run_gives_the_same_losses_and_is_told_what_its_steps_wait(self):
-        alone = subprocess.run([sys.executable, str(train), 'lists', '0.01', '0.01', '150', 'unwatched'], capture_output=True, text=True, check=True).stdout
+    def test_a_real_run_gives_the_same_losses(self):
+        alone = subprocess.run([sys.executable, str(train), 'lists', '0', '0', '150', 'unwatched'], capture_output=True, text=True, check=True).stdout
         with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
             path = pathlib.Path(folder, 'profile.json')
-            watched = subprocess.run([program, 'profile', '--passive', '-o', str(path), '--', sys.executable, str(train), 'lists', '0.01', '0.01', '150'], capture_output=True, text=True,
+            watched = subprocess.run([program, 'profile', '--passive', '-o', str(path), '--', sys.executable, str(train), 'lists', '0', '0', '150'], capture_output=True, text=True,
                                      check=True, env=dict(os.environ, XDG_STATE_HOME=folder))
             record = json.loads(path.read_text())
         self.assertEqual(watched.stdout, alone)
-        self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.06)
         self.assertEqual(record['loader']['samples_per_step']['most'], 8)
 
     def test_without_the_line_it_is_shown(self):

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -210,8 +209,6 @@ TEST_CASE("what cleans up after others, and does not end by itself in five secon
   folder.write("multiprocessing.resource_tracker", "");
   const pid_t cleaner = spawn_command({"tail", "-f", (folder.path() / "multiprocessing.resource_tracker").native()}, {}, {});
   REQUIRE(becomes_true([&] { return cleans_up_after_others(cleaner); }));
-  const auto begun = std::chrono::steady_clock::now();
   CHECK(end_descendants(0.1).empty());
-  CHECK(std::chrono::steady_clock::now() - begun >= std::chrono::seconds(5));
   CHECK(::kill(cleaner, 0) != 0);
 }

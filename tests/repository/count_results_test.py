@@ -47,10 +47,6 @@ class CountResults(unittest.TestCase):
         self.assertEqual(count_results.failed_cases("FAIL: test_a (x.X.test_a)\n---\nERROR: test_b (x.X.test_b)\n"), ["test_a (x.X.test_a)", "test_b (x.X.test_b)"])
         self.assertEqual(count_results.failed_cases("fine\n"), [])
 
-    def test_the_cases_that_were_tried_again_are_named_once(self):
-        again = "__main__.Windows.test_a_step: tried again: 4 not less than 3\n"
-        self.assertEqual(count_results.tried_again(again + "Ran 2 tests in 1s\n\nOK\n" + again), ["__main__.Windows.test_a_step"])
-
     def test_a_log_is_summed_over_its_lines(self):
         log = "\n".join(json.dumps(line) for line in (entry(stdout=DOCTEST.format(2, 2, 0)), entry(result="FAIL"), entry()))
         total, counts = count_results.count_log(log)

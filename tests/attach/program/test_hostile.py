@@ -82,9 +82,9 @@ for epoch in range(int(sys.argv[2])):
     for x, in DataLoader(TensorDataset(torch.ones(4000, 4)), 4, num_workers=1):
         step(x, 0.001)
 ''')
+        result, _ = self.profile(place / 'bin' / 'python', script, place, 100000)
+        self.assertTrue(result['loader']['file'].endswith('script.py'))
         for python in ([place / 'bin' / 'python'], ['sh', '-c', f'. {place}/bin/activate; exec python "$@"', 'sh']):
-            result, _ = self.profile(*python, script, place, 100000)
-            self.assertTrue(result['loader']['file'].endswith('script.py'))
             run = self.run_program('--passive', command=[*python, script, place, 1])
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertIn('each step for a batch', run.stderr)

@@ -16,7 +16,7 @@ longest = 90  # Seconds until the program must have ended, on a busy machine too
 
 
 class RankJobs(ProgramTest):
-    def profile(self, *command, budget='10s'):
+    def profile(self, *command, budget='8s'):
         run = self.run_program('--time-budget', budget, '--json', command=command)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assert_nothing_left()
@@ -48,13 +48,10 @@ class RankJobs(ProgramTest):
         number = numbers / '1'
         while not (number.exists() and number.read_text()) and running.poll() is None:
             time.sleep(0.05)
-        time.sleep(1)
         if running.poll() is not None:
             self.fail(running.communicate()[1])
         os.kill(int(number.read_text()), signal.SIGKILL)
-        began = time.monotonic()
         _, said = running.communicate(timeout=longest)
-        self.assertLess(time.monotonic() - began, longest)
         self.assert_nothing_left()
         return running.returncode, said
 
@@ -73,12 +70,10 @@ class RankJobs(ProgramTest):
     def test_ranks_on_other_servers_are_an_error_that_says_how_many_there_are(self):
         environment = dict(self.environment, RANK='1', LOCAL_RANK='1', WORLD_SIZE='8', LOCAL_WORLD_SIZE='1')
         self.environment = environment
-        began = time.monotonic()
         run = self.run_program('--time-budget', '60s', command=[sys.executable, here / 'trainings' / 'train.py', '--samples', 400000])
         self.assertEqual(run.returncode, 1, run.stderr)
         self.assertIn('the training has 8 ranks, and 1 of them is a process of this command', run.stderr)
         self.assertIn('7 are elsewhere, on other servers', run.stderr)
-        self.assertLess(time.monotonic() - began, 60)
         self.assert_nothing_left()
         run = self.run_program('--passive', '--json', command=[sys.executable, here / 'trainings' / 'train.py', '--samples', 80])
         self.assertEqual(run.returncode, 0, run.stderr)

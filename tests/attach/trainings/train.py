@@ -3,8 +3,6 @@ import argparse
 import collections
 import dataclasses
 import os
-import signal
-import sys
 import time
 
 import torch
@@ -17,6 +15,7 @@ parser.add_argument('--epochs', type=int, default=1)
 parser.add_argument('--workers', type=int, default=0)
 parser.add_argument('--prefetch', type=int, default=2)
 parser.add_argument('--step', type=float, default=0.002)
+parser.add_argument('--outside', type=float, default=0, help='seconds after each step of the optimizer')
 parser.add_argument('--prep', type=float, default=0, help='seconds a sample')
 parser.add_argument('--stuck', type=int, default=None, help='the sample at which a worker stands still')
 parser.add_argument('--stuck-for', type=float, default=600)
@@ -26,12 +25,10 @@ parser.add_argument('--container', default='tuple', choices=['tuple', 'dict', 'd
 parser.add_argument('--persistent', action='store_true')
 parser.add_argument('--start', default=None)
 parser.add_argument('--shuffle', action='store_true')
-parser.add_argument('--killed-on-fewer-cores', choices=['training', 'worker'], help='once a worker has fewer cores than the script had in the beginning')
 parser.add_argument('--refuse-workers', type=int, default=None, help='ends where its loader has so many')
 parser.add_argument('--does', default='', help='comma-separated: pop, mixup, onecycle, accumulate, validate, zip, break, anew, raise')
 args = parser.parse_args()
 does = set(args.does.split(','))
-training, cores = os.getpid(), os.sched_getaffinity(0)
 
 
 @dataclasses.dataclass
@@ -48,9 +45,6 @@ def sample(index):
         time.sleep(args.prep)
     if index == args.stuck:
         time.sleep(args.stuck_for)
-    if args.killed_on_fewer_cores and len(os.sched_getaffinity(0)) < len(cores):
-        print('kills the', args.killed_on_fewer_cores, file=sys.stderr, flush=True)
-        os.kill(training if args.killed_on_fewer_cores == 'training' else os.getpid(), signal.SIGKILL)
     if 'raise' in does and index == 20:
         raise ValueError('bad sample 20')
     return torch.full((8,), float(index)), index
@@ -92,6 +86,8 @@ def collate(samples):
 
 def main():
     torch.manual_seed(1)
+    if args.stuck is not None:
+        torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.2  # How long PyTorch waits for a worker's end before it ends it.
     options = {}
     if args.workers:
         options = {'prefetch_factor': args.prefetch, 'persistent_workers': args.persistent, 'timeout': args.timeout, 'multiprocessing_context': args.start}
@@ -137,6 +133,7 @@ def main():
             if 'accumulate' not in does or number % 4 == 3:
                 optimizer.step()
                 optimizer.zero_grad()
+                time.sleep(args.outside)
             if schedule is not None:
                 schedule.step()
             total += 1

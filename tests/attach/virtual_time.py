@@ -1,0 +1,21 @@
+"""Time that passes where the main thread sleeps, and nowhere else: what is clocked of a script is what it asks for, on any machine. To be installed before the hook."""
+import threading
+import time
+
+at = 10**12
+sleep = time.sleep
+
+
+def pass_by(seconds):
+    """What `time.sleep` is. Other threads, as those of the hook that look now and then, sleep for real."""
+    global at
+    if threading.current_thread() is threading.main_thread():
+        at += round(seconds * 1e9)
+    else:
+        sleep(seconds)
+
+
+def install():
+    time.sleep = pass_by
+    time.monotonic_ns = lambda: at
+    time.monotonic = lambda: at / 1e9
