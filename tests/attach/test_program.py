@@ -32,6 +32,9 @@ class ProgramTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='dsanalyze-test-'))
         self.addCleanup(shutil.rmtree, self.folder)
+        # /dev/shm is not isolated: through it a script says how far it is.
+        self.shared = pathlib.Path(tempfile.mkdtemp(prefix='dsanalyze-test-', dir='/dev/shm'))
+        self.addCleanup(shutil.rmtree, self.shared)
         self.mark = f'DSANALYZE_TEST_MARK={self.folder.name}'
         name, value = self.mark.split('=')
         self.temporary = self.folder / 'temporary'
@@ -78,7 +81,7 @@ class Phases(ProgramTest):
             self.assertLessEqual(max(map(len, view.stdout.splitlines())), int(columns))
 
     def test_where_the_result_cannot_be_written_at_the_end_the_verdict_is_told_all_the_same(self):
-        gone = self.folder / 'gone'
+        gone = self.shared / 'gone'
         gone.mkdir()
         script = self.folder / 'run.sh'
         script.write_text(f'rmdir {gone}; exec "$@"\n')
@@ -209,7 +212,7 @@ if __name__ == '__main__':
         return list(pathlib.Path('/dev/shm').glob(f'sem.{self.folder.name}*'))
 
     def test_nothing_is_left_of_them_however_the_training_is_ended(self):
-        script, trained = self.folder / 'script.py', self.folder / 'trained'
+        script, trained = self.folder / 'script.py', self.shared / 'trained'
         script.write_text(self.script)
         for way, signals in (('usual', []), ('usual', [signal.SIGINT]), ('stubborn', [signal.SIGINT]), ('stubborn', [signal.SIGKILL])):
             trained.unlink(missing_ok=True)

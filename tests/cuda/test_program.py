@@ -151,7 +151,7 @@ class GpuTest(unittest.TestCase):
         self.assertIn("of one GPU alone", self.refused("--accelerator", "cuda:100", "--accelerators", "2", "--prep", "split", driver="devices=2"))
         self.assertIn("share of a batch", self.refused("--accelerator", "cuda:100", "--prep", "split:0%"))
         self.assertIn("write 0.7% or 70%", self.refused("--accelerator", "cuda:100", "--prep", "split:0.7"))
-        self.assertIn("not a number", self.refused("--accelerator", "cuda:100", "--prep", "split:half"))
+        self.assertIn("is not a share", self.refused("--accelerator", "cuda:100", "--prep", "split:half"))
         self.assertIn("did you mean", self.refused("--accelerator", "cuda:100", "--prep", "spilt"))
         alone = self.place / "driver alone"
         alone.mkdir(exist_ok=True)

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 
 namespace dsanalyze {
 namespace {
+
+constexpr int most_milliseconds = 10'000;
 
 struct Refusal {
   const char* what = nullptr;  ///< text of this program, which a fork has at the same place; nullptr: nothing was refused
@@ -46,6 +49,11 @@ Trial try_out(const Sandbox& sandbox) {
   }
   refusals_write.reset();
   Trial trial;
+  pollfd answer{refusals_read.get(), POLLIN, 0};
+  if (::poll(&answer, 1, most_milliseconds) <= 0) {
+    ::kill(child, SIGKILL);  // A mount's server does not answer: the child ends once it does, and is collected with others.
+    return {{"mounts that answer", ETIMEDOUT}, {}};
+  }
   if (::read(refusals_read.get(), &trial.refusal, sizeof trial.refusal) != sizeof trial.refusal) trial.refusal = {"a trial", ECHILD};
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }

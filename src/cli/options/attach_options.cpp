@@ -73,15 +73,15 @@ LaunchSettings AttachOptions::settings() const {
   settings.command = m_typed.words();
   settings.mode = passive() ? AttachMode::passive : AttachMode::phases;
   settings.keep_output = m_typed.given("--keep-output");
-  if (!passive() && !settings.keep_output) {
-    settings.sandbox = sandbox_for(m_typed, settings.command);
-    if (!settings.sandbox->refusal.empty()) settings.plan.phases = Conductor::Phases::full_and_prep;
-  }
   settings.explain_passive = passive() && m_typed.given("--hang-timeout");
   m_typed.put(settings.plan);
   m_typed.set(settings.plan.seconds, "--time-budget", [](const std::string& text) { return parse_seconds(text); });
   if (settings.plan.seconds <= 0) throw UsageError("--time-budget: expected a time above zero, in which the phases are measured");
   m_typed.set(settings.plan.subset_bytes, "--subset", [](const std::string& text) { return parse_bytes(text); });
+  if (!passive() && !settings.keep_output) {
+    settings.sandbox = sandbox_for(m_typed, settings.command);
+    if (!settings.sandbox->refusal.empty()) settings.plan.phases = Conductor::Phases::full_and_prep;
+  }
   return settings;
 }
 

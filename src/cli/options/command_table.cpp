@@ -115,6 +115,7 @@ constexpr std::array command_rows{
         .sets<&ResumeSettings::workers, Whole<0, 512>>()
         .on("verify-resume", "resume"),
     option("--time-budget", "TIME", "longer is an error (10min)").on("verify-resume", "resume"),
+    option("--sandbox", "DIR", "where what the command writes lies until it is discarded").offers("FILE").on("verify-resume", "resume"),
 
     common(flag("--json", "the result as one JSON document on stdout")),
     common(option("-o, --output", "FILE", "the result as JSON in FILE (whole or not at all)").offers("FILE")),

@@ -191,9 +191,7 @@ constexpr std::array profile_rows{
     flag("--passive", "a real training run: only clocks are read, and the command's own exit code is returned").on("profile", "launch"),
     option("--sandbox", "DIR", "where the files that the command writes lie until they are discarded (the folder of profiles)")
         .offers("FILE")
-        .on("profile", "launch")
-        .on("whatif", "changes")
-        .on("verify-resume", "resume"),
+        .on("profile", "launch"),
     flag("--keep-output", "an ordinary run: what the command writes stays").on("profile", "launch"),
     option("--hang-timeout", "TIME",
            "the longest that one rank may keep the others waiting, and the first batch its training ({default}); with --passive: after so long "

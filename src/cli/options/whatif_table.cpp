@@ -134,6 +134,7 @@ constexpr std::array whatif_rows{
            "and for "
            "how long, is said first")
         .on("whatif", "sure"),
+    option("--sandbox", "DIR", "where what the runs of a launched training write lies until it is discarded").offers("FILE").on("whatif", "sure"),
 
     option("--find", "LIST",
            "cache, cores, storage: the smallest value that removes the stall; accelerators: the most that the data can feed; of a launched training: "

@@ -41,7 +41,7 @@ class RankJobs(ProgramTest):
 
     def start_and_kill(self, *command):
         """What the program says when rank 1 is killed while it takes steps, and its exit code."""
-        numbers = self.folder / 'numbers'
+        numbers = self.shared / 'numbers'
         numbers.mkdir()
         running = subprocess.Popen(self.command('--time-budget', '60s', '--hang-timeout', '20s', command=[*command, '--samples', 400000, '--numbers', numbers]),
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
