@@ -404,15 +404,15 @@ class Launch {
     if (m_conductor.finished()) return;
     const AttachedTraining& training = m_launched.training;
     const bool failed = m_launched.signal || m_launched.exit_status.value_or(0) != 0;
-    const std::string hint = m_launched.sandbox ? m_launched.sandbox->hint(training.error) : "";
+    const std::string hint = m_launched.sandbox ? m_launched.sandbox->way_out() : "";
     if (failed && training.measured()) {
       m_launched.failure = fmt::format("the command {} before all phases were measured{}", how_it_ended(m_launched), hint.empty() ? "" : ". " + hint);
       return;
     }
     if (!m_launched.heard) check_hook();
     if (failed)
-      throw Error(fmt::format("the command {} before it was profiled{}", how_it_ended(m_launched),
-                              hint.empty() ? "; run it alone to see why (here its standard input is empty)" : ". " + hint));
+      throw Error(fmt::format("the command {} before it was profiled; run it alone to see why (here its standard input is empty){}", how_it_ended(m_launched),
+                              hint.empty() ? "" : ". " + hint));
     if (!m_launched.heard && m_deaf) throw Error(unheard_text(*m_deaf));
     if (!m_launched.heard)
       throw Error(

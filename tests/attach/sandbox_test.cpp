@@ -28,7 +28,7 @@ namespace {
 constexpr uid_t ordinary_user = 65534;
 
 MountEntry mount_at(const std::string& point, const std::string& options = "rw,relatime") {
-  return {"8:1", "/", point, options, "ext4", "/dev/x", "rw"};
+  return {1, "8:1", "/", point, options, "ext4", "/dev/x", "rw"};
 }
 
 /// Kinds and paths of steps, in order.
@@ -128,13 +128,12 @@ bool mounts_are_permitted() {
 
 TEST_CASE("with rights of its own, each writable mount is an overlay, and what belongs to the system stays") {
   const SandboxSettings settings{.layers = "/var/layers", .layers_chosen = false, .working_directory = "/tmp", .written = {}, .shared = {"/etc"}};
-  const auto texts = texts_of(plan_mounts(settings, SandboxRights::own,
-                                          {mount_at("/"), mount_at("/proc"), mount_at("/usr", "ro,nosuid"), mount_at("/etc/hostname"),
-                                           mount_at("/var/hidden"), mount_at("/var"), mount_at("/dev/shm")}));
+  const auto texts = texts_of(plan_mounts(
+      settings, SandboxRights::own, {"/tmp"},
+      {mount_at("/"), mount_at("/proc"), mount_at("/usr", "ro,nosuid"), mount_at("/etc/hostname"), mount_at("/var"), mount_at("/dev/shm")}));
   CHECK(texts.front() == "overlay / required");
   CHECK(has(texts, "overlay /var"));
   CHECK(has(texts, "bind /usr"));
-  CHECK_FALSE(has(texts, "overlay /var/hidden"));
   CHECK_FALSE(has(texts, "overlay /dev/shm"));
   for (const char* const folder : {"/dev", "/proc", "/sys"}) CHECK(has(texts, std::string("bind ") + folder));
   CHECK(has(texts, "bind /etc"));
@@ -143,11 +142,11 @@ TEST_CASE("with rights of its own, each writable mount is an overlay, and what b
 
 TEST_CASE("in a user namespace, overlays begin at writable folders without mounts below, and all else is read-only") {
   const Home home;
-  const auto texts = texts_of(plan_mounts(home.settings(), SandboxRights::user_namespace, {mount_at("/")}));
+  const auto texts = texts_of(plan_mounts(home.settings(), SandboxRights::user_namespace, {home.work}, {mount_at("/")}));
   CHECK(texts.front() == "read_only /");
   CHECK(std::ranges::count_if(texts, [](const std::string& text) { return text.starts_with("overlay") && text.ends_with("required"); }) == 1);
   const std::vector<MountEntry> below{mount_at("/"), mount_at((home.work / "out").native())};
-  const auto why = testing::message_of<Error>([&] { plan_mounts(home.settings(), SandboxRights::user_namespace, below); });
+  const auto why = testing::message_of<Error>([&] { plan_mounts(home.settings(), SandboxRights::user_namespace, {home.work}, below); });
   CHECK(says(why, home.work.native()));
   CHECK(says(why, "mounts below"));
 }
@@ -231,13 +230,46 @@ TEST_CASE("the next start removes the layers of an owner that was killed, and le
   CHECK(layers() == 1);
 }
 
-TEST_CASE("a sandbox without root names the way out of what it cannot do") {
+TEST_CASE("only layers are swept, and a folder for layers that others may use is refused") {
   const Home home;
-  SandboxPlan plan{home.settings()};
-  plan.rights = SandboxRights::user_namespace;
-  const Sandbox sandbox(plan, home.launch());
-  CHECK(says(sandbox.hint("OSError: [Errno 18] Invalid cross-device link"), "--keep-output"));
-  CHECK(says(sandbox.hint("OSError: [Errno 75] Value too large: 'bank'"), "another user or group"));
-  CHECK(says(sandbox.hint("OSError: [Errno 28] No space left on device"), "--sandbox"));
-  CHECK(sandbox.hint("ValueError: 75").empty());
+  const fs::path layers = home.folder.path() / "layers";
+  const auto start = [&] { return testing::message_of<Error>([&] { const Sandbox sandbox(SandboxPlan{home.settings()}, home.launch()); }); };
+  home.folder.write("layers/src/main.py", "of the user");
+  fs::permissions(layers, fs::perms::owner_all);
+  CHECK(start() == "accepted");
+  CHECK(read_file(layers / "src/main.py") == "of the user");
+  fs::permissions(layers, fs::perms::all);
+  CHECK(says(start(), "not this user's alone"));
+  fs::rename(layers, home.folder.path() / "others");
+  fs::create_symlink("others", layers);
+  CHECK(start() != "accepted");
+}
+
+TEST_CASE("a command whose folder is not isolated gets no sandbox") {
+  SandboxSettings settings{.layers = "/none", .layers_chosen = false, .working_directory = "/dev/shm", .written = {}, .shared = {}};
+  CHECK(says(testing::message_of<Error>([&] { written_folders(settings); }), "/dev/shm is not isolated"));
+  const Home home;
+  settings = home.settings();
+  settings.shared = {home.work};
+  CHECK(says(testing::message_of<Error>([&] { written_folders(settings); }), "is not isolated"));
+}
+
+TEST_CASE("an ordinary user gets no sandbox where a folder of another user lies above the working directory") {
+  const Home home;
+  if (::geteuid() != 0 || !mounts_are_permitted()) return;
+  const fs::path place = home.folder.path() / "place", own = place / "of another/own";
+  fs::create_directories(own);
+  fs::permissions(home.folder.path(), fs::perms::all);
+  fs::permissions(place, fs::perms::all);
+  CHECK(::chown(own.c_str(), ordinary_user, ordinary_user) == 0);
+  CHECK(as_ordinary_user([&] {
+          SandboxSettings settings{.layers = place / "layers", .layers_chosen = false, .working_directory = own, .written = {}, .shared = {}};
+          return says(plan_sandbox(settings).refusal, "writing where the command may write");
+        }) == 0);
+}
+
+TEST_CASE("a command that failed in a sandbox is told of it") {
+  const Home home;
+  const Sandbox sandbox(SandboxPlan{home.settings()}, home.launch());
+  CHECK(says(sandbox.way_out(), "--keep-output"));
 }

@@ -1,6 +1,8 @@
 #include "layers.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
@@ -18,20 +21,38 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* lock_name = "lock";
+constexpr const char* layer_prefix = "layer-";
 
-void remove_tree(const fs::path& path) {
-  struct stat facts {};
-  if (::lstat(path.c_str(), &facts) != 0) return;
-  if (!S_ISDIR(facts.st_mode)) {
-    ::unlink(path.c_str());
-    return;
+/// What `name` in an open folder is, and all in it. By descriptors: a path may be longer than the kernel takes, and change meanwhile.
+void remove_at(int folder, const char* name) {
+  if (::unlinkat(folder, name, 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
+  // An overlay's own folder, and the command's, may be closed to their owner.
+  ::fchmodat(folder, name, S_IRWXU, 0);
+  const int inner = ::openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (inner < 0) return;
+  if (DIR* const entries = ::fdopendir(inner); entries != nullptr) {
+    while (const dirent* const entry = ::readdir(entries))
+      if (std::string_view(entry->d_name) != "." && std::string_view(entry->d_name) != "..") remove_at(inner, entry->d_name);
+    ::closedir(entries);
   }
-  ::chmod(path.c_str(), S_IRWXU);  // An overlay's own folder, and the command's, may be closed to their owner.
-  std::error_code error;
-  std::vector<fs::path> inside;
-  for (fs::directory_iterator each(path, error), end; !error && each != end; each.increment(error)) inside.push_back(each->path());
-  for (const fs::path& each : inside) remove_tree(each);
-  ::rmdir(path.c_str());
+  ::unlinkat(folder, name, AT_REMOVEDIR);
+}
+
+/// The folder for layers, which the last start removes, made, checked and locked.
+FileDescriptor locked_folder(const fs::path& layers) {
+  while (true) {
+    std::error_code error;
+    fs::create_directories(layers.parent_path(), error);
+    ::mkdir(layers.c_str(), S_IRWXU);
+    FileDescriptor all = open_file(layers, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat held {
+    }, named{};
+    if (!all.valid() || ::flock(all.get(), LOCK_EX) != 0 || ::fstat(all.get(), &held) != 0)
+      throw_errno("cannot make a sandbox in", layers.native(), errno);
+    if (held.st_uid != ::geteuid() || (held.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+      throw Error(fmt::format("cannot make a sandbox in {}: it is not this user's alone", layers.native()));
+    if (::stat(layers.c_str(), &named) == 0 && held.st_dev == named.st_dev && held.st_ino == named.st_ino) return all;
+  }
 }
 
 /// Layers without an owner, each with its lock, so that no other start takes it for removal.
@@ -39,34 +60,25 @@ std::vector<NewLayer> ownerless(const fs::path& layers) {
   std::vector<NewLayer> found;
   std::error_code error;
   for (fs::directory_iterator each(layers, error), end; !error && each != end; each.increment(error)) {
-    std::error_code ignored;
-    if (!each->is_directory(ignored) || each->is_symlink(ignored)) continue;
-    FileDescriptor lock = open_file(each->path() / lock_name, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (!each->path().filename().native().starts_with(layer_prefix)) continue;
+    FileDescriptor lock = open_file(each->path() / lock_name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (lock.valid() && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) found.push_back({each->path(), std::move(lock)});
   }
   return found;
 }
 
-/// The folder of layers, which the last start removes, made and locked.
-FileDescriptor locked_folder(const fs::path& layers) {
-  while (true) {
-    std::error_code error;
-    fs::create_directories(layers, error);
-    FileDescriptor all = open_file(layers, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct stat held {}, named {};
-    if (!all.valid() || ::flock(all.get(), LOCK_EX) != 0 || ::fstat(all.get(), &held) != 0)
-      throw_errno("cannot make a sandbox in", layers.native(), errno);
-    if (::stat(layers.c_str(), &named) == 0 && held.st_dev == named.st_dev && held.st_ino == named.st_ino) return all;
-  }
-}
-
 }  // namespace
+
+fs::path made_layers_folder(const fs::path& layers) {
+  locked_folder(layers);
+  return fs::canonical(layers);
+}
 
 NewLayer make_new_layer(const fs::path& layers) {
   // Held while a layer has no lock yet; what takes long comes after it.
   const FileDescriptor all = locked_folder(layers);
   const std::vector<NewLayer> dead = ownerless(layers);
-  std::string place = layers / "XXXXXX";
+  std::string place = layers / (std::string(layer_prefix) + "XXXXXX");
   if (::mkdtemp(place.data()) == nullptr) throw_errno("cannot make a sandbox in", layers.native(), errno);
   NewLayer made{place, open_file(fs::path(place) / lock_name, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR)};
   if (!made.lock.valid() || ::flock(made.lock.get(), LOCK_EX | LOCK_NB) != 0) throw_errno("cannot make a sandbox in", layers.native(), errno);
@@ -76,12 +88,10 @@ NewLayer make_new_layer(const fs::path& layers) {
 }
 
 void remove_layer(const fs::path& layer) noexcept {
-  try {
-    remove_tree(layer);
-    const FileDescriptor all = open_file(layer.parent_path(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (all.valid() && ::flock(all.get(), LOCK_EX) == 0) ::rmdir(layer.parent_path().c_str());
-  } catch (const std::exception&) {  // Memory: the next start removes the rest.
-  }
+  const FileDescriptor all = open_file(layer.parent_path(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (!all.valid()) return;
+  remove_at(all.get(), layer.filename().c_str());
+  if (::flock(all.get(), LOCK_EX) == 0) ::rmdir(layer.parent_path().c_str());
 }
 
 void LayerWalk::add(const fs::path& upper, const fs::path& folder) {

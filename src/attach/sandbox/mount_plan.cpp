@@ -1,17 +1,17 @@
 #include "mount_plan.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/system/files.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -35,17 +35,6 @@ bool is_writable(const fs::path& path) { return ::access(path.c_str(), W_OK | X_
 
 bool is_read_only(const MountEntry& mount) { return mount.options == "ro" || mount.options.starts_with("ro,"); }
 
-/// The mounts that can be reached by their point: a later mount hides earlier ones on its point and below.
-std::vector<MountEntry> reachable(const std::vector<MountEntry>& mounts) {
-  std::vector<MountEntry> kept;
-  for (auto mount = mounts.begin(); mount != mounts.end(); ++mount) {
-    const bool hidden = std::any_of(mount + 1, mounts.end(), [&](const MountEntry& later) { return lies_in(mount->point, later.point); });
-    if (!hidden) kept.push_back(*mount);
-  }
-  std::ranges::stable_sort(kept, {}, [](const MountEntry& mount) { return mount.point.native().size(); });
-  return kept;
-}
-
 /// What is added to either kind of root.
 void add_shared(const SandboxSettings& settings, std::vector<MountStep>& steps) {
   for (const std::string_view folder : of_the_system)
@@ -54,21 +43,6 @@ void add_shared(const SandboxSettings& settings, std::vector<MountStep>& steps) 
     std::error_code error;
     if (!is_of_the_system(path) && fs::exists(path, error)) steps.push_back({Kind::bind, path});
   }
-}
-
-/// The folders of the command that it may write now, and so has to be able to write in the sandbox.
-std::vector<fs::path> written_folders(const SandboxSettings& settings) {
-  std::vector<fs::path> folders;
-  std::vector<fs::path> all = settings.written;
-  all.push_back(settings.working_directory);
-  for (const fs::path& path : all) {
-    std::error_code error;
-    fs::path folder = fs::weakly_canonical(path, error);
-    while (!folder.empty() && folder != "/" && !is_folder(folder)) folder = folder.parent_path();
-    const bool stays = is_of_the_system(folder) || std::ranges::any_of(settings.shared, [&](const fs::path& each) { return lies_in(folder, each); });
-    if (!stays && is_writable(folder)) folders.push_back(folder);
-  }
-  return folders;
 }
 
 std::vector<MountStep> plan_with_own_rights(const std::vector<fs::path>& written, const std::vector<MountEntry>& mounts) {
@@ -143,7 +117,10 @@ std::vector<MountStep> plan_in_user_namespace(const std::vector<fs::path>& writt
   Places places(mounts);
   for (const fs::path& folder : written) places.add_above(folder);
   for (const char* const name : {"HOME", "TMPDIR"})
-    if (const char* const folder = std::getenv(name); folder != nullptr && folder[0] == '/') places.add_above(folder);
+    if (const char* const folder = std::getenv(name); folder != nullptr && folder[0] == '/') {
+      std::error_code error;
+      places.add_above(fs::weakly_canonical(folder, error));
+    }
   places.add_below("/", levels);
   for (const MountEntry& mount : mounts)
     if (!is_read_only(mount)) places.add_below(mount.point, levels);
@@ -174,7 +151,40 @@ void add_sockets(std::vector<fs::path>& shared) {
   }
 }
 
+/// The number of the mount that is seen at `path`; 0 where nothing is.
+int mount_seen_at(const fs::path& path) {
+  const FileDescriptor place = open_file(path, O_PATH | O_CLOEXEC);
+  if (!place.valid()) return 0;
+  std::ifstream facts(fmt::format("/proc/self/fdinfo/{}", place.get()));
+  for (std::string name; facts >> name;)
+    if (int id = 0; name == "mnt_id:" && facts >> id) return id;
+  return 0;
+}
+
 }  // namespace
+
+std::vector<MountEntry> reachable_mounts() {
+  std::vector<MountEntry> mounts = read_mounts();
+  std::erase_if(mounts, [](const MountEntry& mount) { return mount_seen_at(mount.point) != mount.id; });
+  std::ranges::stable_sort(mounts, {}, [](const MountEntry& mount) { return mount.point.native().size(); });
+  return mounts;
+}
+
+std::vector<fs::path> written_folders(const SandboxSettings& settings) {
+  std::vector<fs::path> folders;
+  std::vector<fs::path> all = settings.written;
+  all.push_back(settings.working_directory);
+  for (const fs::path& path : all) {
+    std::error_code error;
+    fs::path folder = fs::weakly_canonical(path, error);
+    while (!folder.empty() && folder != "/" && !is_folder(folder)) folder = folder.parent_path();
+    if (!is_writable(folder) || std::ranges::find(folders, folder) != folders.end()) continue;
+    if (is_of_the_system(folder) || std::ranges::any_of(settings.shared, [&](const fs::path& each) { return lies_in(folder, each); }))
+      throw Error(fmt::format("{} is not isolated", folder.native()));
+    folders.push_back(folder);
+  }
+  return folders;
+}
 
 bool lies_in(const fs::path& path, const fs::path& folder) {
   const std::string_view inner = path.native();
@@ -191,24 +201,24 @@ std::vector<fs::path> shared_with_sandboxes(const fs::path& working_directory) {
     for (const char* const name : {".cache", ".triton", ".nv"}) wanted.push_back(fs::path(home) / name);
   wanted.emplace_back("/tmp/nvidia-mps");
   if (user != nullptr) wanted.push_back(fs::path("/tmp") / (std::string("torchinductor_") + user));
-  for (const char* const name : {"XDG_CACHE_HOME", "HF_HOME", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH",
-                                 "CUDA_MPS_PIPE_DIRECTORY"})
+  for (const char* const name :
+       {"XDG_CACHE_HOME", "HF_HOME", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "CUDA_MPS_PIPE_DIRECTORY"})
     if (const char* const folder = std::getenv(name); folder != nullptr) wanted.emplace_back(folder);
   std::vector<fs::path> shared;
   for (const fs::path& path : wanted) {
     std::error_code error;
     const fs::path folder = fs::canonical(path, error);
-    if (!error && is_folder(folder) && !lies_in(working_directory, folder) && std::ranges::find(shared, folder) == shared.end())
+    const bool holds_home = home != nullptr && lies_in(fs::weakly_canonical(home, error), folder);
+    if (!error && is_folder(folder) && !holds_home && !lies_in(working_directory, folder) && std::ranges::find(shared, folder) == shared.end())
       shared.push_back(folder);
   }
   add_sockets(shared);
   return shared;
 }
 
-std::vector<MountStep> plan_mounts(const SandboxSettings& settings, SandboxRights rights, const std::vector<MountEntry>& mounts) {
-  const std::vector<MountEntry> known = reachable(mounts);
-  const std::vector<fs::path> written = written_folders(settings);
-  std::vector<MountStep> steps = rights == SandboxRights::own ? plan_with_own_rights(written, known) : plan_in_user_namespace(written, known);
+std::vector<MountStep> plan_mounts(const SandboxSettings& settings, SandboxRights rights, const std::vector<fs::path>& written,
+                                   const std::vector<MountEntry>& mounts) {
+  std::vector<MountStep> steps = rights == SandboxRights::own ? plan_with_own_rights(written, mounts) : plan_in_user_namespace(written, mounts);
   add_shared(settings, steps);
   steps.push_back({Kind::hide, settings.layers});
   return steps;

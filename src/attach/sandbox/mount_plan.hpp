@@ -35,13 +35,23 @@ struct SandboxSettings {
 };
 
 /// The folders and files of this user that stay outside of sandboxes: caches that people want kept ($XDG_CACHE_HOME, $HF_HOME, $TORCH_HOME, those of
-/// compilers and drivers), CUDA MPS, and sockets that programs of this machine listen at. What holds `working_directory` is none of them.
+/// compilers and drivers) where they exist, CUDA MPS, and sockets that programs of this machine listen at. What holds `working_directory`, or $HOME,
+/// is none of them.
 std::vector<std::filesystem::path> shared_with_sandboxes(const std::filesystem::path& working_directory);
 
+/// The mounts that are seen at their point, those above others first. What a later mount hides is none: the order of the kernel's table does not say
+/// it.
+std::vector<MountEntry> reachable_mounts();
+
+/// The folders among those that the command's words name, and the working directory, that it may write now: it has to be able to in the sandbox.
+/// Throws Error where one of them is not isolated.
+std::vector<std::filesystem::path> written_folders(const SandboxSettings& settings);
+
 /// The mounts of a sandbox, in order; the first is the root's. With rights of its own, each writable mount becomes an overlay. In a user namespace
-/// overlays begin at folders that the user may write and that have no mounts below; all else is read-only. `mounts`: read_mounts(). Throws Error
-/// where the working directory, or a path that the command writes, can be no part of an overlay; the message says why.
-std::vector<MountStep> plan_mounts(const SandboxSettings& settings, SandboxRights rights, const std::vector<MountEntry>& mounts);
+/// overlays begin at folders that the user may write and that have no mounts below; all else is read-only. `written`: written_folders(). `mounts`:
+/// reachable_mounts(). Throws Error where a written folder can be no part of an overlay; the message says why.
+std::vector<MountStep> plan_mounts(const SandboxSettings& settings, SandboxRights rights, const std::vector<std::filesystem::path>& written,
+                                   const std::vector<MountEntry>& mounts);
 
 /// Whether `path` is `folder`, or lies in it.
 bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder);

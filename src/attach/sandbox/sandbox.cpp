@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -35,8 +36,9 @@ bool write_whole(const char* path, const std::string& text) noexcept {
 
 /// A relative write through a folder that is open would reach the folder outside.
 void close_folders() noexcept {
-  constexpr int most_descriptors = 4096;
-  for (int descriptor = STDERR_FILENO + 1; descriptor < most_descriptors; ++descriptor) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  for (int descriptor = STDERR_FILENO + 1; static_cast<rlim_t>(descriptor) < limit.rlim_cur; ++descriptor) {
     struct stat facts {};
     if (::fstat(descriptor, &facts) == 0 && S_ISDIR(facts.st_mode)) ::close(descriptor);
   }
@@ -64,6 +66,7 @@ Sandbox::Sandbox(const SandboxPlan& plan, const fs::path& launch) : m_plan(plan)
   // Attributes of files that only root of the machine may have are what renames of folders take.
   m_overlay_options = m_plan.rights == SandboxRights::own && in_first_user_namespace() ? "redirect_dir=on" : "userxattr";
   for (std::size_t number = 0; number < m_plan.steps.size(); ++number) prepare(m_plan.steps[number], number);
+  for (const fs::path& folder : m_plan.written) m_probes.push_back(folder / m_layer.filename());
   if (!launch.empty()) prepare({Kind::bind, launch}, m_plan.steps.size());
 }
 
@@ -74,7 +77,8 @@ void Sandbox::prepare(const MountStep& step, std::size_t number) {
   if (::stat(step.path.c_str(), &facts) != 0) return;
   const fs::path place = m_layer / std::to_string(m_mounts.size());
   const std::string target = step.path == "/" ? m_root : m_root + step.path.native();
-  m_mounts.push_back({step, static_cast<int>(number), target, place.native() + ".upper", place.native() + ".work", facts.st_mode, facts.st_uid, facts.st_gid});
+  m_mounts.push_back(
+      {step, static_cast<int>(number), target, place.native() + ".upper", place.native() + ".work", facts.st_mode, facts.st_uid, facts.st_gid});
 }
 
 const char* Sandbox::make_namespace() const noexcept {
@@ -140,14 +144,14 @@ const char* Sandbox::make(const Mount& mount) const noexcept {
 }
 
 const char* Sandbox::change_root() const noexcept {
-  if (::chdir(m_root.c_str()) != 0) return "the new root";
-  // In a chroot, whose root is no mount, there is no other way.
-  if (::syscall(SYS_pivot_root, ".", ".") == 0) {
-    if (::umount2(".", MNT_DETACH) != 0) return "the old root";
-  } else if (::chroot(".") != 0) {
-    return "the new root";
-  }
+  if (::chdir(m_root.c_str()) != 0 || ::syscall(SYS_pivot_root, ".", ".") != 0 || ::umount2(".", MNT_DETACH) != 0) return "the new root";
   return ::chdir("/") == 0 && ::chdir(m_plan.settings.working_directory.c_str()) == 0 ? nullptr : "the working directory";
+}
+
+const char* Sandbox::try_writing() const noexcept {
+  for (const std::string& probe : m_probes)
+    if (::mkdir(probe.c_str(), S_IRWXU) != 0 || ::rmdir(probe.c_str()) != 0) return "writing where the command may write";
+  return nullptr;
 }
 
 const char* Sandbox::enter(int failures) const noexcept {
@@ -161,7 +165,7 @@ const char* Sandbox::enter(int failures) const noexcept {
   }
   if (const char* const failed = change_root(); failed != nullptr) return failed;
   close_folders();
-  return nullptr;
+  return failures < 0 ? nullptr : try_writing();
 }
 
 fs::path Sandbox::outside(const fs::path& path) const {
@@ -179,14 +183,17 @@ bool Sandbox::has_copied(const fs::path& path) const {
   return outside(path) != path && fs::is_regular_file(path, error);
 }
 
-std::string Sandbox::hint(const std::string& error) const {
-  const auto says = [&error](int number) { return error.find(fmt::format("[Errno {}]", number)) != std::string::npos; };
-  if (says(ENOSPC)) return "The sandbox has no space left: name a folder with more by --sandbox DIR";
-  if (m_plan.rights == SandboxRights::own) return says(EROFS) ? "This folder is read-only in the sandbox: pass --keep-output" : "";
-  if (says(EXDEV)) return "A sandbox without root cannot rename a folder that was there before: pass --keep-output";
-  if (says(EOVERFLOW)) return "A sandbox without root cannot change a file of another user or group: pass --keep-output";
-  if (says(EROFS) || says(EACCES)) return "A sandbox without root has only folders that you may write and that hold no mounts: pass --keep-output";
-  return "";
+std::optional<Bytes> Sandbox::free_bytes() const {
+  struct statvfs room {};
+  if (m_plan.in_memory || ::statvfs(m_layer.c_str(), &room) != 0) return std::nullopt;
+  return Bytes{room.f_bavail} * room.f_frsize;
+}
+
+std::string Sandbox::way_out() const {
+  constexpr Bytes hardly_any = Bytes{1} << 20;
+  const std::optional<Bytes> left = free_bytes();
+  return fmt::format("It ran in a sandbox{}; --keep-output runs it without one",
+                     left && *left < hardly_any ? ", which has no space left: name a folder with more by --sandbox DIR" : "");
 }
 
 SandboxContents Sandbox::contents() const {
@@ -194,8 +201,7 @@ SandboxContents Sandbox::contents() const {
   for (const Mount& mount : m_mounts)
     if (mount.step.kind == Kind::overlay) walk.add(mount.upper, mount.step.path);
   SandboxContents contents = std::move(walk).contents();
-  struct statvfs room {};
-  if (!m_plan.in_memory && ::statvfs(m_layer.c_str(), &room) == 0) contents.free_bytes = Bytes{room.f_bavail} * room.f_frsize;
+  contents.free_bytes = free_bytes();
   return contents;
 }
 

@@ -20,12 +20,13 @@ struct SandboxPlan {
   SandboxRights rights = SandboxRights::own;
   bool in_memory = false;  ///< the layer is a tmpfs of the sandbox's own
   std::vector<MountStep> steps{};
-  std::string refusal{};  ///< why this machine, or this command, gets no sandbox; empty: it does
+  std::vector<std::filesystem::path> written{};  ///< written_folders()
+  std::string refusal{};                         ///< why this machine, or this command, gets no sandbox; empty: it does
 };
 
 /// Plans the mounts, tries them in a process that ends at once, and tries less where they are refused: the user namespace after own rights, memory
-/// after the folder for layers. A machine that permits none of it is no error: see SandboxPlan::refusal. Throws Error where the folder that the user
-/// has chosen cannot hold layers. Threads: one at a time.
+/// after the folder for layers. A machine that permits none of it is no error: see SandboxPlan::refusal. Throws UsageError where the folder
+/// that the user has chosen cannot hold layers. Threads: one at a time.
 SandboxPlan plan_sandbox(const SandboxSettings& settings);
 
 /// What a command has changed in its sandbox.
@@ -52,7 +53,8 @@ class Sandbox {
   /// In the child of a fork, before exec: makes the mounts, enters the working directory anew and closes folders that were inherited. nullptr, or
   /// what failed (errno says why). Async-signal-safe.
   [[nodiscard]] const char* enter() const noexcept { return enter(-1); }
-  /// The same for a trial: the numbers of the overlays that fail and are not required go to the descriptor `failures`, an int each.
+  /// The same for a trial, which writes into each of the plan's written folders, too: the numbers of the overlays that fail and are not required go
+  /// to the descriptor `failures`, an int each.
   [[nodiscard]] const char* enter(int failures) const noexcept;
 
   /// Where the file lies that the command has at `path`: in the layer, or where it is. For as long as this object lives.
@@ -60,8 +62,8 @@ class Sandbox {
   /// Whether the file at `path` was there before, and was copied into the layer.
   [[nodiscard]] bool has_copied(const std::filesystem::path& path) const;
   [[nodiscard]] SandboxContents contents() const;
-  /// What the error that ended a script has to do with the sandbox, and the way out; empty where it has nothing.
-  [[nodiscard]] std::string hint(const std::string& error) const;
+  /// Why a command that failed in here may run elsewhere, and how: a sentence.
+  [[nodiscard]] std::string way_out() const;
   [[nodiscard]] const std::filesystem::path& layer() const { return m_layer; }
 
  private:
@@ -73,6 +75,7 @@ class Sandbox {
     uid_t user = 0;
     gid_t group = 0;
   };
+  [[nodiscard]] std::optional<Bytes> free_bytes() const;
   void prepare(const MountStep& step, std::size_t number);
   [[nodiscard]] const char* make_namespace() const noexcept;
   [[nodiscard]] const char* make_layer() const noexcept;
@@ -80,6 +83,7 @@ class Sandbox {
   [[nodiscard]] const char* make_overlay(const Mount& mount) const noexcept;
   [[nodiscard]] const char* make_read_only(const Mount& mount) const noexcept;
   [[nodiscard]] const char* change_root() const noexcept;
+  [[nodiscard]] const char* try_writing() const noexcept;
 
   SandboxPlan m_plan;
   std::filesystem::path m_layer;
@@ -87,6 +91,7 @@ class Sandbox {
   std::string m_root, m_user_map, m_group_map;
   const char* m_overlay_options;
   std::vector<Mount> m_mounts;
+  std::vector<std::string> m_probes;  ///< folders that a trial makes and removes
 };
 
 /// Removes a layer, whatever modes its folders have, and the folder of layers where it was the last. Threads: any.

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -12,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/text/text.hpp"
+#include "layers.hpp"
 #include "sandbox.hpp"
 
 /// What of a sandbox this machine permits: tried, as no list of kernels, runtimes and filesystems would stay right.
@@ -61,29 +63,39 @@ Trial try_out(const Sandbox& sandbox) {
   return trial;
 }
 
+/// Completes the plan by a trial. Why it does not work; empty where it does.
+std::string refusal_of(SandboxPlan& plan) {
+  try {
+    plan.settings.layers = made_layers_folder(plan.settings.layers);
+    plan.written = written_folders(plan.settings);
+    plan.steps = plan_mounts(plan.settings, plan.rights, plan.written, reachable_mounts());
+    const Sandbox sandbox(plan, {});
+    const Trial trial = try_out(sandbox);
+    for (const int number : trial.failed) plan.steps.at(static_cast<std::size_t>(number)).kind = MountStep::Kind::read_only;
+    return trial.refusal.what == nullptr ? "" : fmt::format("{}: {}", trial.refusal.what, describe_errno(trial.refusal.error));
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 SandboxPlan plan_sandbox(const SandboxSettings& settings) {
   SandboxPlan plan{settings};
-  const std::vector<MountEntry> mounts = read_mounts();
+  std::vector<std::string> refusals;
   for (const SandboxRights rights : {SandboxRights::own, SandboxRights::user_namespace}) {
     plan.rights = rights;
     for (const bool in_memory : {false, true}) {
-      if (in_memory && settings.layers_chosen) continue;
       plan.in_memory = in_memory;
-      try {
-        std::filesystem::create_directories(settings.layers);
-        plan.steps = plan_mounts(settings, rights, mounts);
-        const Sandbox sandbox(plan, {});
-        const Trial trial = try_out(sandbox);
-        for (const int number : trial.failed) plan.steps.at(static_cast<std::size_t>(number)).kind = MountStep::Kind::read_only;
-        plan.refusal = trial.refusal.what == nullptr ? "" : fmt::format("{}: {}", trial.refusal.what, describe_errno(trial.refusal.error));
-      } catch (const std::exception& error) {
-        plan.refusal = error.what();
-      }
+      plan.refusal = refusal_of(plan);
+      if (plan.refusal.empty() && in_memory && settings.layers_chosen)
+        throw UsageError(fmt::format("--sandbox: {} cannot hold a sandbox: {}; name a folder on ext4, xfs, btrfs or tmpfs",
+                                     settings.layers.parent_path().native(), refusals.back()));
       if (plan.refusal.empty()) return plan;
+      if (std::ranges::find(refusals, plan.refusal) == refusals.end()) refusals.push_back(plan.refusal);
     }
   }
+  plan.refusal = fmt::format("{}", fmt::join(refusals, "; "));
   return plan;
 }
 

@@ -51,7 +51,9 @@ std::vector<MountEntry> read_mounts(const std::filesystem::path& root) {
     while (fields >> field && field != "-") continue;
     if (!(fields >> type)) continue;
     fields >> source >> more;
-    mounts.push_back({number, without_octal_escapes(inside), without_octal_escapes(point), options, type, without_octal_escapes(source),
+    int mount_id = 0;
+    std::from_chars(id.data(), id.data() + id.size(), mount_id);
+    mounts.push_back({mount_id, number, without_octal_escapes(inside), without_octal_escapes(point), options, type, without_octal_escapes(source),
                       without_octal_escapes(more)});
   }
   return mounts;

@@ -10,6 +10,7 @@ namespace dsanalyze {
 
 /// A line of /proc/self/mountinfo.
 struct MountEntry {
+  int id = 0;                      ///< of the mount, which fdinfo names too
   std::string device_number;       ///< "8:1"
   std::filesystem::path inside;    ///< what of the filesystem is mounted: its root, or a folder of a bind mount
   std::filesystem::path point;     ///< where

@@ -200,7 +200,7 @@ std::string output_plan(const LaunchSettings& settings) {
   if (settings.keep_output) return "what the command writes stays (--keep-output)";
   if (settings.sandbox->refusal.empty()) return "what the command writes lands in a sandbox and is discarded; your files stay as they are";
   return fmt::format(
-      "no sandbox ({}), so only what an ordinary run of the command does: phases full and prep, and what it writes stays. "
+      "no sandbox ({}): only the phases full and prep, on the command's own data, and what it writes stays. "
       "--keep-output measures all phases",
       settings.sandbox->refusal);
 }

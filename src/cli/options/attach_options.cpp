@@ -54,18 +54,23 @@ std::filesystem::path layers_folder() {
   return std::filesystem::path("/tmp") / fmt::format("dsanalyze-sandbox-{}", ::geteuid());
 }
 
+/// Throws UsageError where it is no folder, or the one that the command works in, which would see it.
+std::filesystem::path chosen_layers(const std::string& typed, const std::filesystem::path& working_directory) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::canonical(typed, error);
+  if (error || !std::filesystem::is_directory(folder)) throw UsageError(fmt::format("--sandbox: {} is no folder; name one that is there", typed));
+  if (folder == working_directory) throw UsageError("--sandbox: the command works in this folder; name another one");
+  return folder / "dsanalyze-sandbox";
+}
+
 SandboxPlan sandbox_for(const TypedOptions& typed, const std::vector<std::string>& words) {
   SandboxSettings settings;
   settings.working_directory = std::filesystem::current_path();
   for (const CommandPathRecord& path : command_paths(words, settings.working_directory)) settings.written.emplace_back(path.path);
   settings.shared = shared_with_sandboxes(settings.working_directory);
   settings.layers_chosen = typed.given("--sandbox");
-  settings.layers = settings.layers_chosen ? std::filesystem::absolute(typed.text("--sandbox")) / "dsanalyze-sandbox" : layers_folder();
-  SandboxPlan plan = plan_sandbox(settings);
-  if (settings.layers_chosen && !plan.refusal.empty())
-    throw UsageError(
-        fmt::format("--sandbox {}: {}; name a folder on ext4, xfs, btrfs or tmpfs, or pass --keep-output", typed.text("--sandbox"), plan.refusal));
-  return plan;
+  settings.layers = settings.layers_chosen ? chosen_layers(typed.text("--sandbox"), settings.working_directory) : layers_folder();
+  return plan_sandbox(settings);
 }
 
 LaunchSettings AttachOptions::settings() const {
