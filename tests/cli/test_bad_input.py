@@ -101,7 +101,7 @@ class BadInput(ProgramTest):
         for words, option, readings in ((("profile", "x", "--cache-size", "35"), "--cache-size", amount), (("profile", "x", "--subset", "35"), "--subset", amount),
                                         (("profile", "x", "--memory-limit", "35"), "--memory-limit", amount), (("share", "x", "--jobs", "2", "--staging-size", "35"), "--staging-size", amount),
                                         (("profile", "x", "--error-budget", "0.1"), "--error-budget", '"0.1" has no unit; write 0.1% or 10%'),
-                                        (("profile", "--subset", "35", "--", "true"), "--subset", '"35" has no unit; write 35B or 35MB'),
+                                        (("dataset", "make", "x", "--bytes", "35"), "--bytes", '"35" has no unit; write 35B or 35MB'),
                                         (("whatif", "--rates", "P=1,C=2,S=3", "--cache-size", "25%,35"), "--cache-size", amount),
                                         (("simulate", "coordl-table-6-shuffled", "--cache-size", "25%,35"), "--cache-size", amount)):
             with self.subTest(words):
