@@ -114,12 +114,11 @@ class Ways(ProgramTest):
         self.assertEqual(asked.returncode, 2)
         self.assertIn("--io auto", asked.stdout)
 
-    def test_the_storage_curve_has_several_sizes_of_requests_and_several_in_flight(self):
-        result = self.profile("emulated:imagenet-1k,samples=500", "--storage", "emulated:hdd", "--prep", "null", "--runs", "fetch", "--batch-size", "16", "--time-budget", "8s")
-        curve = result["curves"]["S_by_request"]
-        for what in ("request_bytes", "concurrency"):
-            self.assertGreater(len({point[what] for point in curve}), 1)
-        self.assertTrue(all(point["bytes_per_s"] > 0 for point in curve))
+    def test_the_storage_curve_tells_of_the_size_of_requests_and_how_many_are_in_flight(self):
+        result = self.profile("emulated:imagenet-1k,samples=500", "--storage", "emulated:hdd", "--prep", "null", "--runs", "fetch", "--batch-size", "16", "--time-budget", "4s")
+        self.assertTrue(result["curves"]["S_by_request"])
+        for point in result["curves"]["S_by_request"]:
+            self.assertTrue(all(point[what] > 0 for what in ("request_bytes", "concurrency", "bytes_per_s")), point)
 
     def test_cost_aware_admission_holds_more_samples_whose_reads_take_more_of_the_disk_s_time(self):
         results = {}
