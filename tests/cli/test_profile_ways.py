@@ -125,7 +125,7 @@ class Ways(ProgramTest):
         for admission in ("first", "cost-aware"):
             results[admission] = self.profile("emulated:imagenet-1k,samples=400", "--storage", "emulated:hdd", "--prep", "null", "--accelerator", "null",
                                               "--cache-size", "35%", "--admit", admission, "--runs", "fetch,full", "--batch-size", "16",
-                                              "--time-budget", "30s")
+                                              "--time-budget", "12s")
         first, aware = (full_run(results[name])["epochs"][1] for name in ("first", "cost-aware"))
         self.assertGreater(aware["cache_hits"], first["cache_hits"])
         self.assertLess(aware["cache_misses"] * 0.008 + aware["requested_bytes"] / 150e6, first["cache_misses"] * 0.008 + first["requested_bytes"] / 150e6)
