@@ -19,7 +19,7 @@
 #include "base/error.hpp"
 #include "base/process/process_tree.hpp"
 #include "base/process/processes.hpp"
-#include "sandbox/sandbox.hpp"
+#include "attach/sandbox/sandbox.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/process/processes.hpp"
 #include "base/process/spawn.hpp"
 #include "conductor.hpp"
-#include "sandbox/sandbox.hpp"
+#include "attach/sandbox/sandbox.hpp"
 #include "training.hpp"
 
 namespace dsanalyze {

@@ -9,7 +9,7 @@
 #include "base/events.hpp"
 #include "base/process/spawn.hpp"
 #include "core/records/resume_result.hpp"
-#include "sandbox/sandbox.hpp"
+#include "attach/sandbox/sandbox.hpp"
 
 namespace dsanalyze {
 

@@ -59,7 +59,7 @@ def stand_still():
     if kind == 'socket':
         import socket
         one, other = socket.socketpair()
-        threading.Timer(4, lambda: other.send(b'x')).start()
+        threading.Timer(3, lambda: other.send(b'x')).start()
         if workers == 1:  # by a thread of a pool
             import concurrent.futures
             concurrent.futures.ThreadPoolExecutor(1).submit(one.recv, 1).result()
@@ -68,7 +68,7 @@ def stand_still():
         time.sleep(0.8)  # A look between what was received and the batch.
     if kind == 'download':
         import subprocess  # A program that receives, as `pipe:curl` of WebDataset does.
-        with subprocess.Popen(['sh', '-c', 'for i in 1 2 3 4 5 6 7 8 9; do head -c 8192 /dev/zero; sleep 0.5; done'], stdout=subprocess.PIPE) as download:
+        with subprocess.Popen(['sh', '-c', 'for i in 1 2 3 4 5 6; do head -c 8192 /dev/zero; sleep 0.5; done'], stdout=subprocess.PIPE) as download:
             download.stdout.read()
     if kind == 'threads':
         for _ in range(120):
@@ -114,7 +114,7 @@ class Data(Dataset):
 
 class Slow(Dataset):
     def __len__(self):
-        return 200
+        return 100
 
     def __getitem__(self, index):
         time.sleep(0.02)
@@ -374,13 +374,13 @@ class Standstill(unittest.TestCase):
 
     def test_a_first_batch_that_comes_from_another_machine_is_waited_for(self):
         for kind, workers in (('socket', 1), ('socket', 2), ('download', 2)):
-            everything = ' '.join(self.explained(kind, workers, budget='6s', STILL_AT='0')[0].stderr.split())
+            everything = ' '.join(self.explained(kind, workers, STILL_AT='0', LAST='40')[0].stderr.split())
             self.assertNotIn('the first batch has not come', everything)
 
     def test_a_long_validation_and_steps_that_become_slow_do_not_stand_still(self):
         for kind in ('validation', 'slow'):
             with self.subTest(kind):
-                run, _, error = self.explained(kind, budget='6s')
+                run, _, error = self.explained(kind, budget='6s', LAST='960')
                 self.assertNotIn('Where it stands', run.stderr)
                 self.assertEqual(run.returncode, 0, error)
 

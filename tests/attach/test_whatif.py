@@ -19,7 +19,7 @@ schema = here.parents[1] / 'reports' / 'schemas' / 'profile-1.json'
 
 
 class WhatIf(unittest.TestCase):
-    """One profile serves all, with two workers. What is predicted from it is of made-up rates: samples that wait 20 ms each, steps of 20 ms with batches of 4."""
+    """One profile serves all, with two workers. What is predicted from it is of given rates: samples that wait 20 ms each, steps of 20 ms with batches of 4."""
 
     @classmethod
     def setUpClass(cls):
@@ -34,7 +34,7 @@ class WhatIf(unittest.TestCase):
         saved, = (cls.folder / 'state').glob('**/profile-*.json')
         cls.saved = saved
         cls.record = json.loads(saved.read_text())
-        cls.made_up = cls.with_rates()
+        cls.given = cls.with_rates()
 
     @classmethod
     def run_there(cls, *words, folder=None):
@@ -67,7 +67,7 @@ class WhatIf(unittest.TestCase):
         for run in record['runs']:
             run.update(rate({'synthetic': 190}.get(run['name'], 95), run))
         record.pop('on_fewer_cores', None)
-        path = cls.folder / 'made_up.json'
+        path = cls.folder / 'given.json'
         path.write_text(json.dumps(record))
         return path
 
@@ -88,7 +88,7 @@ class WhatIf(unittest.TestCase):
         self.assertTrue(all(run['cores_used'] >= 0 for run in self.record['runs']))
 
     def test_more_workers_are_faster_until_the_steps_are_the_bottleneck(self):
-        run = self.whatif(self.made_up, '--workers', '1,4,16', '--accelerator-speed', '2x', '--find', 'workers', '--json')
+        run = self.whatif(self.given, '--workers', '1,4,16', '--accelerator-speed', '2x', '--find', 'workers', '--json')
         result = json.loads(run.stdout)
         rates = {answer['change']['workers']: answer for answer in result['answers'] if list(answer['change']) == ['workers']}
         self.assertLess(rates[1]['samples_per_s'], rates[4]['samples_per_s'])
@@ -98,13 +98,13 @@ class WhatIf(unittest.TestCase):
         self.assertIsNone(rates[16]['S'])
         self.assertGreater(result['found'][0]['value'], 2)
         self.assertEqual(len(result['answers']), 8)  # Each number of workers at each speed.
-        self.whatif(self.made_up, '--workers', '8')  # For people, too.
+        self.whatif(self.given, '--workers', '8')  # For people, too.
 
     def test_what_was_not_measured_is_refused_with_the_reason(self):
         for words, said in ((('--cache-size', '50%'), 'this training'), (('--storage', '2x'), 'this training'), (('--jobs', '2'), '--jobs'),
                             (('--search', '--prices', 'x'), '--search'), (('--find', 'cache'), '--find cache'), (('--simulate',), '--simulate'),
                             (('--workers', '-1'), '--workers'), (('--cores', '0'), '--cores')):
-            run = self.whatif(self.made_up, *words, code=2)
+            run = self.whatif(self.given, *words, code=2)
             self.assertIn(said, run.stderr)
 
     def test_workers_are_run_and_a_run_that_fails_costs_its_own_answer_alone(self):

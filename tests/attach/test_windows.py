@@ -169,6 +169,7 @@ class Synthetic(unittest.TestCase):
             output = launcher.run(train, '--samples', 280, '--container', container, '--does', does)
             self.assertEqual([len(epoch) for epoch in epochs(output)], [70], container)
             self.assertEqual(set(launcher.first.notes()), {'batch-mutated'} if 'mixup' in does else set(), container)
+            self.assertEqual(set(launcher.first.windows('synthetic')[0]['compute']), {2_000_000}, container)
 
     def test_an_error_in_a_worker_reaches_the_script_as_it_would(self):
         launcher = Launcher(Plan(run(2), switch('synthetic'), run(4, 'synthetic'), switch('full'), then=run(1000)))

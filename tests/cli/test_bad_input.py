@@ -281,7 +281,7 @@ class BadInput(ProgramTest):
         folder = self.folder / "a\x1b[2J\rb"
         folder.mkdir()
         (folder / "broken\x1b[31m.jpg").write_bytes(b"no photograph")
-        for arguments in (("profile", folder), ("profile", folder / "nowhere"), ("\x1b[2J",), ("profile", "--\x1b[2J"), ("whatif", folder), ("dataset", "info", folder)):
+        for arguments in (("profile", folder, "--time-budget", "2s"), ("profile", folder / "nowhere"), ("\x1b[2J",), ("profile", "--\x1b[2J"), ("whatif", folder), ("dataset", "info", folder)):
             run = self.run_program(*arguments)
             for text in (run.stdout, run.stderr):
                 self.assertNotIn("\x1b", text, arguments)

@@ -54,19 +54,19 @@ class GpuTest(unittest.TestCase):
         full = next(run for run in record["runs"] if run["name"] == "full")
         self.assertGreater(full["samples_per_s"], 0)
 
-    def test_copies_that_bind_are_named_and_their_cure_predicted(self):
-        record, text = self.profiled("--accelerator", "cuda:4000", driver="bus=0.1e9")
-        self.assertEqual(record["bottleneck"]["resource"], "gpu")
-        self.assertEqual(record["bottleneck"]["detail"], "transfer")
-        self.assertIn("waits for copies to the GPU", text.replace("\n", " "))
-        self.assertEqual(record["advice"][0]["code"], "smaller-transfers")
-        self.assertIn("compute-holds-copies", [finding["code"] for finding in record["findings"]])
-        answer = self.run_program("whatif", self.place / "profile.json", "--transfer", "2x,40x", "--accelerator-speed", "2x", "--json")
+    def test_the_cure_of_copies_that_bind_is_predicted(self):
+        record, _ = self.profiled("--accelerator", "cuda:4000", driver="bus=0.1e9")
+        # As on a machine that does nothing else: copies are the slowest, and then prep.
+        for name, rate in (("G", 4000), ("H", 200), ("P", 1000)):
+            record["rates"][name].update(samples_per_s=rate, ci95_samples_per_s={"low": 0.99 * rate, "high": 1.01 * rate})
+        record["curves"]["P_by_cores"] = [dict(record["rates"]["P"], cores=2)]
+        given = self.place / "given.json"
+        given.write_text(json.dumps(record))
+        answer = self.run_program("whatif", given, "--transfer", "2x,40x", "--accelerator-speed", "2x", "--json")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         result = json.loads(answer.stdout)
         found = {(each["change"].get("transfer_factor"), each["change"].get("accelerator_speed")): each for each in result["answers"]}
-        # The rate of the copies is measured, and twice as much is far below what prep gives, on a busy machine too.
-        self.assertAlmostEqual(found[(2, None)]["speedup"], 2, delta=0.02)
+        self.assertAlmostEqual(found[(2, None)]["speedup"], 2, places=6)
         self.assertEqual(found[(40, None)]["bottleneck"], "cpu")
         self.assertAlmostEqual(found[(None, 2)]["speedup"], 1, places=6)
         self.assertEqual(found[(None, None)]["bottleneck_detail"], "transfer")
@@ -114,7 +114,6 @@ class GpuTest(unittest.TestCase):
         self.assertIn("25 % of each batch on the GPU", " ".join(text.split()))
         full = next(run for run in record["runs"] if run["name"] == "full")
         self.assertEqual(full["samples_failed"], 0)
-        self.assertGreater(full["samples_per_s"], 0)
         answer = json.loads(self.run_program("whatif", self.place / "profile.json", "--prep", "cpu,gpu,split", "--json").stdout)
         self.assertIn("answers", answer)
         self.assertEqual([each["change"].get("prep_place") for each in sorted(answer["answers"], key=str)].count(None), 1)

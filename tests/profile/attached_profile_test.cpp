@@ -435,39 +435,6 @@ TEST_CASE("what the hook says is a finding; that workers repeat samples is a war
   CHECK(result.trusted);
 }
 
-TEST_CASE("where there was no sandbox, G is that of the steps as found without their waiting, and no phase is missing") {
-  LaunchedTraining launched = prep_bound();
-  launched.training.phases.erase(AttachPhase::synthetic);
-  launched.training.phases.erase(AttachPhase::cached);
-  LaunchSettings settings;
-  settings.command = {"python3", "train.py"};
-  settings.plan.phases = Conductor::Phases::full_and_prep;
-  settings.sandbox.emplace().refusal = "a user namespace: Operation not permitted";
-  const ProfileResult result = attached_profile(launched, settings, HostFacts{});
-  CHECK(result.ingestion->samples_per_s == doctest::Approx(3200).epsilon(0.001));  // Of 20 ms a step, 10 are waiting.
-  CHECK_FALSE(result.finds("phases-missing"));
-  CHECK(says(finding_of(result, "sandbox-refused").message, "Operation not permitted"));
-  CHECK(says(finding_of(result, "sandbox-refused").message, "--keep-output"));
-}
-
-TEST_CASE("what a sandbox held is told: what was written, what was copied and for how long, and that it was full") {
-  SandboxContents contents;
-  CHECK(sandbox_findings(contents, 0).empty());
-  contents.files = 4;
-  contents.bytes = 5 << 20;
-  contents.named = {"/home/a", "/home/b", "/home/c", "/tmp/d"};
-  contents.copied_files = 1;
-  contents.copied_bytes = 2 << 20;
-  contents.free_bytes = 0;
-  const std::vector<Finding> findings = sandbox_findings(contents, 1.5);
-  REQUIRE(findings.size() == 3);
-  CHECK(says(findings[0].message, "wrote 4 files of 5 MiB"));
-  CHECK(says(findings[0].message, "/home/c, ..."));
-  CHECK(says(findings[1].message, "1 file of 2 MiB was copied"));
-  CHECK(says(findings[1].message, "1.5 s"));
-  CHECK(findings[2].code == "sandbox-full");
-}
-
 TEST_CASE("a drain that failed is said with its workers, the batches that it delivered before, and why") {
   LaunchedTraining launched = prep_bound();
   const auto message_of_drain = [&](int workers, std::size_t batches) {

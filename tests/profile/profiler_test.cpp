@@ -32,7 +32,7 @@ ProfileInputs emulated(double storage_bytes_per_s, double prep_per_core, double 
   settings.accelerator_rate = accelerator;
   settings.batch_size = 20;
   settings.cache_size = ByteAmount{ByteAmount::Kind::fraction, 0, 0.5};
-  settings.time_budget_seconds = 6;
+  settings.time_budget_seconds = 3;
   return given;
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("a real folder with a broken file is profiled without it, and the resu
   given.host = read_host_facts();
   given.settings.dataset = given.index->facts().root;
   given.settings.batch_size = 8;  // However slow the machine is, its first batch has the broken file.
-  given.settings.time_budget_seconds = 5;
+  given.settings.time_budget_seconds = 3;
   given.settings.error_budget = 0.2;
   const ProfileResult result = profile(given);
   CHECK_FALSE(result.stalls.has_value());
@@ -153,12 +153,10 @@ TEST_CASE("a traced profile says so and leaves a trace; one whose trace cannot b
   CHECK(result.run("full")->samples_per_s > 0);
 
   given.trace_events_file = folder.path() / "short.json";
-  given.most_trace_events = 10'000;
-  given.settings.accelerator_rate = 5000;
-  given.settings.time_budget_seconds = 4;
+  given.most_trace_events = 500;
   result = profile(given);
   CHECK(has(result, "trace-cut-short"));
-  CHECK(test::read_trace(given.trace_events_file.native()).events() <= 10'000);
+  CHECK(test::read_trace(given.trace_events_file.native()).events() <= 500);
 }
 
 TEST_CASE("a request to stop ends a profile") {

@@ -54,7 +54,7 @@ if mistake == 'plain':
     loader = DataLoader(list(range(50)), batch_size=4)
 else:
     loader = Resumable(Numbers())
-open('started', 'w').close()
+open(os.environ['MARKS'] + '/started', 'w').close()
 if mistake == 'trains':
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight], lr=0.1)
@@ -63,7 +63,7 @@ if mistake == 'trains':
         weight.sum().backward(); optimizer.step(); scheduler.step()
 for batch in loader:
     pass
-open('trained', 'w').close()
+open(os.environ['MARKS'] + '/trained', 'w').close()
 '''
 
 
@@ -73,9 +73,13 @@ class VerifyResume(unittest.TestCase):
         self.addCleanup(self.temporary.cleanup)
         self.folder = pathlib.Path(self.temporary.name)
         (self.folder / 'train.py').write_text(SCRIPT)
+        # What a script writes elsewhere is discarded with its sandbox.
+        marks = tempfile.TemporaryDirectory(dir='/dev/shm')
+        self.addCleanup(marks.cleanup)
+        self.marks = pathlib.Path(marks.name)
 
     def verify(self, *mistake, options=('--runs', '4'), command=None):
-        environment = {name: value for name, value in os.environ.items() if name != 'PYTHONPATH'}
+        environment = dict({name: value for name, value in os.environ.items() if name != 'PYTHONPATH'}, MARKS=str(self.marks))
         words = [PROGRAM, 'verify-resume', *options, '--', *(command or [sys.executable, 'train.py', *mistake])]
         return subprocess.run(words, cwd=self.folder, capture_output=True, text=True, env=environment, check=False, timeout=120)
 
@@ -88,8 +92,8 @@ class VerifyResume(unittest.TestCase):
         self.assertEqual(record['loader'], '__main__.Resumable')
         self.assertEqual(record['dataset_class'], '__main__.Numbers')
         self.assertIsNone(record['fault'])
-        self.assertTrue((self.folder / 'started').exists())
-        self.assertFalse((self.folder / 'trained').exists())
+        self.assertTrue((self.marks / 'started').exists())
+        self.assertFalse((self.marks / 'trained').exists())
         try:
             import jsonschema
         except ImportError:
@@ -116,13 +120,13 @@ class VerifyResume(unittest.TestCase):
         made = subprocess.run([PROGRAM, 'dataset', 'make', self.folder / 'photos', '--samples', '24'], capture_output=True, text=True, check=False)
         self.assertEqual(made.returncode, 0, made.stderr)
         for first, output in (('import torch.utils.data', 'torch'), ('', 'torch'), ('', 'numpy')):  # PyTorch is imported before the loader, by it, and never.
-            (self.folder / 'own.py').write_text(f"{first}\nimport dsanalyze\nfor batch in dsanalyze.Loader('photos', batch_size=5, prep=[dsanalyze.RandomResizedCrop(32)], output='{output}'): pass\nopen('trained', 'w').close()\n")
+            (self.folder / 'own.py').write_text(f"{first}\nimport dsanalyze\nfor batch in dsanalyze.Loader('photos', batch_size=5, prep=[dsanalyze.RandomResizedCrop(32)], output='{output}'): pass\nopen(os.environ['MARKS'] + '/trained', 'w').close()\n")
             with self.subTest(first=first, output=output):
                 run = self.verify(options=('--runs', '2', '--json'), command=[sys.executable, 'own.py'])
                 self.assertEqual(run.returncode, 0, run.stderr)
                 record = json.loads(run.stdout)
                 self.assertEqual((record['by'], record['samples'], record['proved'], record['workers']), ('values', 96, True, []))
-                self.assertFalse((self.folder / 'trained').exists())
+                self.assertFalse((self.marks / 'trained').exists())
 
     def test_what_the_loader_is_made_of_may_need_the_dataset_itself(self):
         (self.folder / 'train.py').write_text(SCRIPT.replace("super().__init__(dataset,", "self.classes = dataset.classes; super().__init__(dataset,").replace(
@@ -136,7 +140,7 @@ class VerifyResume(unittest.TestCase):
 def main():
     open('written', 'w').close()
     for batch in Resumable(Numbers()): pass
-    open('trained', 'w').close()
+    open(os.environ['MARKS'] + '/trained', 'w').close()
 if __name__ == '__main__':
     import multiprocessing
     process = multiprocessing.get_context('fork').Process(target=main)
@@ -145,16 +149,16 @@ if __name__ == '__main__':
         run = self.verify('', options=('--runs', '3', '--json'))
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertTrue(json.loads(run.stdout)['proved'])
-        self.assertFalse((self.folder / 'trained').exists())
+        self.assertFalse((self.marks / 'trained').exists())
 
     @contextlib.contextmanager
     def hanging(self, marker):
         """The program while it proves a script that hangs, once that script runs; `marker` is in the command line of each of its processes."""
-        environment = {name: value for name, value in os.environ.items() if name != 'PYTHONPATH'}
+        environment = dict({name: value for name, value in os.environ.items() if name != 'PYTHONPATH'}, MARKS=str(self.marks))
         with subprocess.Popen([PROGRAM, 'verify-resume', '--', sys.executable, 'train.py', 'hangs', marker], cwd=self.folder, env=environment, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as process:
             deadline = time.monotonic() + 60
-            while not (self.folder / 'started').exists() and time.monotonic() < deadline:
+            while not (self.marks / 'started').exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
             try:
                 yield process

@@ -55,7 +55,7 @@ FileDescriptor locked_folder(const fs::path& layers) {
   }
 }
 
-/// Layers without an owner, each with its lock, so that no other start takes it for removal.
+/// Layers without an owner, each with its lock, so that no other start removes it, too.
 std::vector<NewLayer> ownerless(const fs::path& layers) {
   std::vector<NewLayer> found;
   std::error_code error;

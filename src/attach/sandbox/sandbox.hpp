@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -10,7 +8,7 @@
 
 #include "base/system/files.hpp"
 #include "base/text/units.hpp"
-#include "mount_plan.hpp"
+#include "attach/sandbox/mount_plan.hpp"
 
 namespace dsanalyze {
 
@@ -71,9 +69,8 @@ class Sandbox {
     MountStep step;
     int number = 0;  ///< of the step in the plan
     std::string target, upper, work;
-    mode_t mode = 0;  ///< of the folder, which its layer gets
-    uid_t user = 0;
-    gid_t group = 0;
+    unsigned mode = 0;  ///< of the folder, which its layer gets
+    unsigned user = 0, group = 0;
   };
   [[nodiscard]] std::optional<Bytes> free_bytes() const;
   void prepare(const MountStep& step, std::size_t number);
