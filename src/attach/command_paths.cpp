@@ -1,14 +1,11 @@
 #include "command_paths.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <exception>
-#include <sstream>
 
 #include "base/system/files.hpp"
 
@@ -85,19 +82,6 @@ std::vector<CommandPathRecord> command_paths(const std::vector<std::string>& wor
     if (!add(word) && word.starts_with('-') && equals != std::string::npos) add(word.substr(equals + 1));
   }
   return paths;
-}
-
-fs::path program_path(const std::string& word, const fs::path& folder) {
-  const auto runs = [](const fs::path& path) {
-    std::error_code error;
-    return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
-  };
-  if (word.find('/') != std::string::npos) return runs(folder / word) ? folder / word : fs::path();
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
-  for (std::string each; std::getline(folders, each, ':');)
-    if (fs::path candidate = folder / each / word; runs(candidate)) return candidate;
-  return {};
 }
 
 }  // namespace dsanalyze

@@ -15,7 +15,5 @@ std::vector<CommandPathRecord> command_paths(const std::vector<std::string>& wor
 /// One path as it is now; nothing where there is none. Of files up to 64 MiB the digest is of their contents, of larger ones of size and time, of a
 /// folder of the names of up to 10,000 entries in it and in its folders.
 std::optional<CommandPathRecord> path_record(const std::filesystem::path& path, CommandPathRecord::Kind kind);
-/// Where the program of a command is found, as a shell finds it; empty where it is not.
-std::filesystem::path program_path(const std::string& word, const std::filesystem::path& folder);
 
 }  // namespace dsanalyze

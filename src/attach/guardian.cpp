@@ -19,30 +19,13 @@
 #include "base/error.hpp"
 #include "base/process/process_tree.hpp"
 #include "base/process/processes.hpp"
-#include "attach/sandbox/sandbox.hpp"
 
 namespace dsanalyze {
 namespace {
 
 constexpr char over = 'o';
-constexpr int patient_looks = 20;
-constexpr int cleaning_looks = 70;  ///< for those that end by themselves once the others have
-constexpr int most_looks = 100;
-constexpr std::chrono::milliseconds between_looks{100};
+constexpr double patience_seconds = 2;
 constexpr std::chrono::seconds longest_goodbye{2};
-
-void end_training(const std::string& environment) {
-  for (int look = 0; look < most_looks; ++look) {
-    const std::vector<int> processes = processes_with(environment);
-    if (processes.empty()) return;
-    for (const int process : processes) {
-      if (look < cleaning_looks && cleans_up_after_others(process)) continue;
-      if (look == 0) ::kill(process, SIGTERM);
-      if (look >= patient_looks) ::kill(process, SIGKILL);
-    }
-    std::this_thread::sleep_for(between_looks);
-  }
-}
 
 /// Keeps nothing of the launcher's open: a reader of its output would wait for this process.
 void let_go(int link) {
@@ -62,7 +45,8 @@ void let_go(int link) {
   do bytes = ::read(link, &said, 1);
   while (bytes < 0 && errno == EINTR);
   if (bytes == 1 && said == over) ::_exit(0);
-  if (duty == Guardian::Duty::everything) end_training("DSANALYZE_ATTACH=" + (folder / "attach").native());
+  const std::string mark = "DSANALYZE_ATTACH=" + (folder / "attach").native();
+  if (duty == Guardian::Duty::everything) end_all([&mark] { return processes_with(mark); }, patience_seconds);
   if (!layer.empty()) remove_layer(layer);
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
@@ -97,6 +81,11 @@ Guardian::~Guardian() {
   // The guardian has ended before this process does: its end of the link closes with it.
   pollfd link{m_link.get(), POLLIN, 0};
   ::poll(&link, 1, static_cast<int>(std::chrono::milliseconds(longest_goodbye).count()));
+}
+
+GuardedSandbox::GuardedSandbox(const std::optional<SandboxPlan>& plan, const std::filesystem::path& folder) {
+  if (plan && plan->refusal.empty()) m_sandbox.emplace(*plan, folder);
+  m_guardian.emplace(folder, Guardian::Duty::everything, m_sandbox ? m_sandbox->layer() : std::filesystem::path());
 }
 
 }  // namespace dsanalyze

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
+#include "attach/sandbox/sandbox.hpp"
 #include "base/system/files.hpp"
 
 namespace dsanalyze {
@@ -25,6 +27,19 @@ class Guardian {
 
  private:
   FileDescriptor m_link;
+};
+
+/// The sandbox of a launch, where it gets one, and the guardian of both, until that is gone.
+class GuardedSandbox {
+ public:
+  /// `plan`: absent, or with a refusal, where there is none. Throws Error.
+  GuardedSandbox(const std::optional<SandboxPlan>& plan, const std::filesystem::path& folder);
+  /// nullptr where there is none.
+  [[nodiscard]] const Sandbox* sandbox() const { return m_sandbox ? &*m_sandbox : nullptr; }
+
+ private:
+  std::optional<Guardian> m_guardian;  ///< outlives the sandbox
+  std::optional<Sandbox> m_sandbox;
 };
 
 }  // namespace dsanalyze

@@ -411,8 +411,8 @@ class Launch {
     }
     if (!m_launched.heard) check_hook();
     if (failed)
-      throw Error(fmt::format("the command {} before it was profiled; run it alone to see why (here its standard input is empty){}", how_it_ended(m_launched),
-                              hint.empty() ? "" : ". " + hint));
+      throw Error(fmt::format("the command {} before it was profiled; run it alone to see why (here its standard input is empty){}",
+                              how_it_ended(m_launched), hint.empty() ? "" : ". " + hint));
     if (!m_launched.heard && m_deaf) throw Error(unheard_text(*m_deaf));
     if (!m_launched.heard)
       throw Error(
@@ -471,10 +471,8 @@ LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& even
     }
     return Launch(settings, nullptr, events, timing).run(stop);
   }
-  std::shared_ptr<const Sandbox> sandbox;
-  if (settings.sandbox && settings.sandbox->refusal.empty()) sandbox = std::make_shared<Sandbox>(*settings.sandbox, settings.folder);
-  const Guardian guardian(settings.folder, Guardian::Duty::everything, sandbox ? sandbox->layer() : std::filesystem::path());
-  return Launch(settings, std::move(sandbox), events, timing).run(stop);
+  const auto guarded = std::make_shared<const GuardedSandbox>(settings.sandbox, settings.folder);
+  return Launch(settings, std::shared_ptr<const Sandbox>(guarded, guarded->sandbox()), events, timing).run(stop);
 }
 
 }  // namespace dsanalyze

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "attach/reads/access_trace.hpp"
+#include "attach/sandbox/sandbox.hpp"
 #include "base/clock.hpp"
 #include "base/events.hpp"
 #include "base/process/process_tree.hpp"
 #include "base/process/processes.hpp"
 #include "base/process/spawn.hpp"
 #include "conductor.hpp"
-#include "attach/sandbox/sandbox.hpp"
 #include "training.hpp"
 
 namespace dsanalyze {

@@ -115,12 +115,9 @@ class Proof {
 }  // namespace
 
 ResumeResult prove_resume(const ResumeLaunch& launch, const std::stop_token& stop, Timing timing) {
-  keep_ended_children();
   adopt_orphans();
-  std::optional<Sandbox> sandbox;
-  if (launch.sandbox.refusal.empty()) sandbox.emplace(launch.sandbox, launch.folder);
-  const Guardian guardian(launch.folder, Guardian::Duty::everything, sandbox ? sandbox->layer() : std::filesystem::path());
-  ResumeResult result = Proof(launch, sandbox ? &*sandbox : nullptr, timing).wait(stop);
+  const GuardedSandbox guarded(launch.sandbox, launch.folder);
+  ResumeResult result = Proof(launch, guarded.sandbox(), timing).wait(stop);
   result.tool = this_tool();
   result.command = launch.command;
   result.settings = launch.settings;

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "attach/sandbox/sandbox.hpp"
 #include "base/clock.hpp"
 #include "base/events.hpp"
 #include "base/process/spawn.hpp"
 #include "core/records/resume_result.hpp"
-#include "attach/sandbox/sandbox.hpp"
 
 namespace dsanalyze {
 

@@ -40,29 +40,14 @@ Pipe make_pipe() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-/// In the child, between fork and exec: nothing but system calls.
-[[noreturn]] void become_shell(const char* command, int output, int errors, pid_t parent) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGCHLD}) ::signal(signal, SIG_DFL);
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  if (nothing < 0 || ::dup2(nothing, STDIN_FILENO) < 0 || ::dup2(output, STDOUT_FILENO) < 0 || ::dup2(errors, STDERR_FILENO) < 0) ::_exit(127);
-  ::execl("/bin/sh", "sh", "-c", command, static_cast<char*>(nullptr));
-  ::_exit(127);
-}
-
-/// Starts the command. Its ends of the pipes are closed here.
+/// Starts the command, which ends with this program. Its ends of the pipes are closed here.
 int start_shell(const std::string& command, Pipe& output, Pipe& errors) {
-  keep_ended_children();
-  const pid_t parent = ::getpid();
-  const pid_t leader = ::fork();
-  if (leader < 0) throw_errno("cannot start", "/bin/sh", errno);
-  if (leader == 0) become_shell(command.c_str(), output.writing.get(), errors.writing.get(), parent);
-  ::setpgid(leader, leader);  // by either of the two, the first of them counts
+  SpawnWay way;
+  way.enter = [&, parent = ::getpid()]() -> const char* {
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) return "the end with this program";
+    return ::dup2(output.writing.get(), STDOUT_FILENO) < 0 || ::dup2(errors.writing.get(), STDERR_FILENO) < 0 ? "its output" : nullptr;
+  };
+  const int leader = spawn_command({"/bin/sh", "-c", command}, {}, way);
   output.writing.reset();
   errors.writing.reset();
   return leader;

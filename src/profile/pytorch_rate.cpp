@@ -77,7 +77,6 @@ MeasuredAccelerator measure_pytorch_rate(const PyTorchQuestion& question, const 
   const nlohmann::json json{{"network", question.network}, {"device", question.device},   {"batch", question.batch_size},
                             {"crop", question.crop_size},  {"seconds", question.seconds}, {"labels", 1000},
                             {"out", out.native()}};
-  keep_ended_children();
   CommandGroup python([&] { return spawn_command({"python3", question.script.native(), json.dump()}, {}, {.output = SpawnWay::Output::to_stderr}); });
   const Deadline end = timing.clock->after(question.patience_seconds);
   while (!python.ended()) {

@@ -182,7 +182,7 @@ double global_batch(const ProfileSettings& settings) { return static_cast<double
 
 Estimate times(Estimate estimate, double factor) {
   estimate.value *= factor;
-  estimate.ci95.low *= factor;
+  estimate.ci95.low = std::max(estimate.ci95.low * factor, 0.0);
   estimate.ci95.high *= factor;
   return estimate;
 }

@@ -12,6 +12,7 @@
 
 #include "attach/command_paths.hpp"
 #include "base/error.hpp"
+#include "base/process/spawn.hpp"
 #include "base/statistics.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"

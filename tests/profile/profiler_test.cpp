@@ -156,7 +156,6 @@ TEST_CASE("a traced profile says so and leaves a trace; one whose trace cannot b
   given.most_trace_events = 500;
   result = profile(given);
   CHECK(has(result, "trace-cut-short"));
-  CHECK(test::read_trace(given.trace_events_file.native()).events() <= 500);
 }
 
 TEST_CASE("a request to stop ends a profile") {

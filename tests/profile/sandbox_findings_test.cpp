@@ -30,9 +30,9 @@ TEST_CASE("what a sandbox held is told: what was written, what was copied and fo
   contents.files = 4;
   contents.bytes = 5 << 20;
   contents.named = {"/data/a", "/data/b", "/data/c", "/tmp/d"};
-  contents.copied_files = 1;
+  contents.copied = {"/data/a"};
   contents.copied_bytes = 2 << 20;
-  contents.free_bytes = 0;
+  contents.full = true;
   const std::vector<Finding> findings = sandbox_findings(contents, 1.5);
   REQUIRE(findings.size() == 3);
   CHECK(says(findings[0].message, "wrote 4 files of 5 MiB"));

@@ -223,7 +223,9 @@ class Around(ProgramTest):
         ways = self.json_of("whatif", result, "--job-mix", mix, "--share", "none,dependent")["job_mix"]["answers"]
         self.assertEqual([way["share"] for way in ways], ["none", "dependent"])
         self.assertLess(ways[1]["prepared_per_fastest"], ways[0]["prepared_per_fastest"])
-        validated = self.json_of("whatif", result, "--accelerator-speed", "2x", "--validate", "--time-budget", "10s")
+        run = self.run_program("whatif", result, "--accelerator-speed", "2x", "--validate", "--time-budget", "10s", "--json")
+        self.assertIn(run.returncode, (0, 1, 4), run.stderr)  # How far off it is, the machine says.
+        validated = json.loads(run.stdout)
         self.assertTrue(any("measured" in each for each in validated["answers"]), validated["answers"])
 
     def test_the_gate_refuses_results_of_other_speeds_and_stores(self):

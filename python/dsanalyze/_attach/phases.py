@@ -143,9 +143,6 @@ class Phases(Engine):
 
     def failed(self, why, by_script):
         self.note('hook-failed', why)
-        if os.environ.get('DSANALYZE_ATTACH_DEBUG'):
-            import traceback
-            traceback.print_exc()
         if by_script and not self.off:
             # Mostly the script ends by it, and says so itself.
             self.pass_through()

@@ -5,11 +5,10 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -67,6 +66,11 @@ std::vector<NewLayer> ownerless(const fs::path& layers) {
   return found;
 }
 
+/// An overlay notes of a copy what it is one of; what took the place of another file by a rename is none.
+bool was_copied(const fs::path& file) {
+  return ::lgetxattr(file.c_str(), "trusted.overlay.origin", nullptr, 0) >= 0 || ::lgetxattr(file.c_str(), "user.overlay.origin", nullptr, 0) >= 0;
+}
+
 }  // namespace
 
 fs::path made_layers_folder(const fs::path& layers) {
@@ -94,32 +98,23 @@ void remove_layer(const fs::path& layer) noexcept {
   if (::flock(all.get(), LOCK_EX) == 0) ::rmdir(layer.parent_path().c_str());
 }
 
-void LayerWalk::add(const fs::path& upper, const fs::path& folder) {
-  constexpr std::size_t most_named = 64;
+void add_contents(const fs::path& upper, const fs::path& folder, SandboxContents& contents) {
+  constexpr std::size_t most_named = 8;
   std::error_code error;
   constexpr auto on = fs::directory_options::skip_permission_denied;
   for (fs::recursive_directory_iterator each(upper, on, error), end; !error && each != end; each.increment(error)) {
     struct stat facts {};
     if (::lstat(each->path().c_str(), &facts) != 0 || S_ISDIR(facts.st_mode) || S_ISCHR(facts.st_mode)) continue;
     const fs::path outside = folder / each->path().lexically_relative(upper);
-    ++m_contents.files;
-    m_contents.bytes += static_cast<Bytes>(facts.st_size);
+    ++contents.files;
+    contents.bytes += static_cast<Bytes>(facts.st_size);
     struct stat before {};
-    if (S_ISREG(facts.st_mode) && ::lstat(outside.c_str(), &before) == 0 && S_ISREG(before.st_mode)) {
-      ++m_contents.copied_files;
-      m_contents.copied_bytes += static_cast<Bytes>(before.st_size);
+    if (S_ISREG(facts.st_mode) && was_copied(each->path()) && ::stat(outside.c_str(), &before) == 0) {
+      contents.copied.insert(outside);
+      contents.copied_bytes += static_cast<Bytes>(before.st_size);
     }
-    std::vector<std::string>& named = lies_in(outside, m_working_directory) ? m_here : m_elsewhere;
-    if (named.size() < most_named && outside.native().find("/__pycache__/") == std::string::npos) named.push_back(outside.native());
+    if (contents.named.size() < most_named && outside.native().find("/__pycache__/") == std::string::npos) contents.named.push_back(outside);
   }
-}
-
-SandboxContents LayerWalk::contents() && {
-  std::ranges::sort(m_here);
-  std::ranges::sort(m_elsewhere);
-  m_contents.named = std::move(m_here);
-  std::ranges::move(m_elsewhere, std::back_inserter(m_contents.named));
-  return std::move(m_contents);
 }
 
 }  // namespace dsanalyze

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "base/system/files.hpp"
 #include "sandbox.hpp"
@@ -18,18 +16,7 @@ std::filesystem::path made_layers_folder(const std::filesystem::path& layers);
 /// A layer of this process in `layers`, which is made where there is none. Removes those whose owner is dead. Throws Error naming path and cause.
 NewLayer make_new_layer(const std::filesystem::path& layers);
 
-/// Adds up what lies in layers. What an overlay writes there to say that a file was removed is no file.
-class LayerWalk {
- public:
-  explicit LayerWalk(std::filesystem::path working_directory) : m_working_directory(std::move(working_directory)) {}
-  /// `upper`: the layer over `folder`. What cannot be read is left out.
-  void add(const std::filesystem::path& upper, const std::filesystem::path& folder);
-  [[nodiscard]] SandboxContents contents() &&;
-
- private:
-  std::filesystem::path m_working_directory;
-  SandboxContents m_contents;
-  std::vector<std::string> m_here, m_elsewhere;
-};
+/// Adds what lies in `upper`, the layer over `folder`. What an overlay writes there to say that a file was removed is no file.
+void add_contents(const std::filesystem::path& upper, const std::filesystem::path& folder, SandboxContents& contents);
 
 }  // namespace dsanalyze

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -26,6 +27,13 @@ bool is_of_the_system(const fs::path& path) {
   return std::ranges::any_of(of_the_system, [&](std::string_view folder) { return lies_in(path, folder); });
 }
 
+/// What is the user's own in the sandbox, too.
+std::vector<fs::path> kept_places(const SandboxSettings& settings) {
+  std::vector<fs::path> places(of_the_system.begin(), of_the_system.end());
+  std::ranges::copy_if(settings.shared, std::back_inserter(places), [](const fs::path& path) { return !is_of_the_system(path); });
+  return places;
+}
+
 bool is_folder(const fs::path& path) {
   std::error_code error;
   return fs::is_directory(path, error);
@@ -34,16 +42,6 @@ bool is_folder(const fs::path& path) {
 bool is_writable(const fs::path& path) { return ::access(path.c_str(), W_OK | X_OK) == 0; }
 
 bool is_read_only(const MountEntry& mount) { return mount.options == "ro" || mount.options.starts_with("ro,"); }
-
-/// What is added to either kind of root.
-void add_shared(const SandboxSettings& settings, std::vector<MountStep>& steps) {
-  for (const std::string_view folder : of_the_system)
-    if (is_folder(folder)) steps.push_back({Kind::bind, folder});
-  for (const fs::path& path : settings.shared) {
-    std::error_code error;
-    if (!is_of_the_system(path) && fs::exists(path, error)) steps.push_back({Kind::bind, path});
-  }
-}
 
 std::vector<MountStep> plan_with_own_rights(const std::vector<fs::path>& written, const std::vector<MountEntry>& mounts) {
   std::vector<MountStep> steps{{Kind::overlay, "/", true}};
@@ -172,16 +170,21 @@ std::vector<MountEntry> reachable_mounts() {
 
 std::vector<fs::path> written_folders(const SandboxSettings& settings) {
   std::vector<fs::path> folders;
-  std::vector<fs::path> all = settings.written;
-  all.push_back(settings.working_directory);
-  for (const fs::path& path : all) {
+  std::vector<std::string> words = settings.words;
+  words.emplace_back(".");
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
     std::error_code error;
-    fs::path folder = fs::weakly_canonical(path, error);
-    while (!folder.empty() && folder != "/" && !is_folder(folder)) folder = folder.parent_path();
-    if (!is_writable(folder) || std::ranges::find(folders, folder) != folders.end()) continue;
-    if (is_of_the_system(folder) || std::ranges::any_of(settings.shared, [&](const fs::path& each) { return lies_in(folder, each); }))
-      throw Error(fmt::format("{} is not isolated", folder.native()));
-    folders.push_back(folder);
+    fs::path folder = settings.working_directory / (word.starts_with('-') && equals != std::string::npos ? word.substr(equals + 1) : word);
+    if (const fs::file_type type = fs::status(folder, error).type();
+        type != fs::file_type::regular && type != fs::file_type::directory && type != fs::file_type::not_found)
+      continue;  // A device, a pipe, or no path at all.
+    folder = fs::weakly_canonical(folder, error);
+    while (!error && folder != "/" && !is_folder(folder)) folder = folder.parent_path();
+    if (error || !is_writable(folder) || std::ranges::find(folders, folder) != folders.end()) continue;
+    const bool is_kept = std::ranges::any_of(kept_places(settings), [&](const fs::path& each) { return lies_in(folder, each); });
+    if (is_kept && word == ".") throw Error(fmt::format("{} is not isolated", folder.native()));
+    if (!is_kept) folders.push_back(folder);
   }
   return folders;
 }
@@ -219,8 +222,7 @@ std::vector<fs::path> shared_with_sandboxes(const fs::path& working_directory) {
 std::vector<MountStep> plan_mounts(const SandboxSettings& settings, SandboxRights rights, const std::vector<fs::path>& written,
                                    const std::vector<MountEntry>& mounts) {
   std::vector<MountStep> steps = rights == SandboxRights::own ? plan_with_own_rights(written, mounts) : plan_in_user_namespace(written, mounts);
-  add_shared(settings, steps);
-  steps.push_back({Kind::hide, settings.layers});
+  for (const fs::path& place : kept_places(settings)) steps.push_back({Kind::bind, place});
   return steps;
 }
 

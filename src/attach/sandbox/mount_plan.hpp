@@ -11,10 +11,9 @@ namespace dsanalyze {
 /// One mount below the new root of a sandbox.
 struct MountStep {
   enum class Kind {
-    overlay,    ///< writes to `path` go to a layer
-    bind,       ///< the user's own, with all mounts below
-    read_only,  ///< the user's own, which cannot be written
-    hide        ///< an empty folder
+    overlay,   ///< writes to `path` go to a layer
+    bind,      ///< the user's own, with all mounts below
+    read_only  ///< the user's own, which cannot be written
   };
   Kind kind = Kind::bind;
   std::filesystem::path path;  ///< outside, and below the new root too
@@ -25,11 +24,11 @@ struct MountStep {
 enum class SandboxRights { own, user_namespace };
 
 struct SandboxSettings {
-  std::filesystem::path layers;                ///< the folder in which layers are made
-  bool layers_chosen = false;                  ///< by the user: layers lie nowhere else, in memory for one
-  std::filesystem::path working_directory;     ///< of the command
-  std::vector<std::filesystem::path> written;  ///< what the command's words name: where it may write
-  std::vector<std::filesystem::path> shared;   ///< stays the user's own
+  std::filesystem::path layers;               ///< the folder in which layers are made
+  bool layers_chosen = false;                 ///< by the user: layers lie nowhere else, in memory for one
+  std::filesystem::path working_directory;    ///< of the command
+  std::vector<std::string> words;             ///< of the command: those that name places name where it may write
+  std::vector<std::filesystem::path> shared;  ///< stays the user's own
 };
 
 /// The folders and files of this user that stay outside of sandboxes: caches that people want kept ($XDG_CACHE_HOME, $HF_HOME, $TORCH_HOME, those of
@@ -41,8 +40,9 @@ std::vector<std::filesystem::path> shared_with_sandboxes(const std::filesystem::
 /// it.
 std::vector<MountEntry> reachable_mounts();
 
-/// The folders among those that the command's words name, and the working directory, that it may write now: it has to be able to in the sandbox.
-/// Throws Error where one of them is not isolated.
+/// The working directory, and the folders that the command's words name ("PATH", "--option=PATH"), or in which what they name would be made: those that
+/// it may write now, and so has to be able to in the sandbox; of words, not those that stay the user's own. Throws Error where the working directory
+/// does.
 std::vector<std::filesystem::path> written_folders(const SandboxSettings& settings);
 
 /// The mounts of a sandbox, in order; the first is the root's. With rights of its own, each writable mount becomes an overlay. In a user namespace

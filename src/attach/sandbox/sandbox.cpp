@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -34,13 +33,12 @@ bool write_whole(const char* path, const std::string& text) noexcept {
   return written == static_cast<ssize_t>(text.size());
 }
 
-/// A relative write through a folder that is open would reach the folder outside.
-void close_folders() noexcept {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  for (int descriptor = STDERR_FILENO + 1; static_cast<rlim_t>(descriptor) < limit.rlim_cur; ++descriptor) {
-    struct stat facts {};
-    if (::fstat(descriptor, &facts) == 0 && S_ISDIR(facts.st_mode)) ::close(descriptor);
+/// A relative write of the command through a folder that this program has inherited would reach the folder outside.
+void keep_folders_from_children() {
+  std::error_code error;
+  for (fs::directory_iterator each("/proc/self/fd", error), end; !error && each != end; each.increment(error)) {
+    std::error_code gone;
+    if (fs::is_directory(each->path(), gone) && !gone) ::fcntl(std::stoi(each->path().filename().native()), F_SETFD, FD_CLOEXEC);
   }
 }
 
@@ -65,20 +63,20 @@ Sandbox::Sandbox(const SandboxPlan& plan, const fs::path& launch) : m_plan(plan)
   m_group_map = fmt::format("{0} {0} 1", ::getegid());
   // Attributes of files that only root of the machine may have are what renames of folders take.
   m_overlay_options = m_plan.rights == SandboxRights::own && in_first_user_namespace() ? "redirect_dir=on" : "userxattr";
-  for (std::size_t number = 0; number < m_plan.steps.size(); ++number) prepare(m_plan.steps[number], number);
-  for (const fs::path& folder : m_plan.written) m_probes.push_back(folder / m_layer.filename());
-  if (!launch.empty()) prepare({Kind::bind, launch}, m_plan.steps.size());
+  for (const MountStep& step : m_plan.steps) prepare(step);
+  if (!launch.empty()) prepare({Kind::bind, launch});
+  m_hidden = m_root + m_plan.settings.layers.native();
+  keep_folders_from_children();
 }
 
 Sandbox::~Sandbox() { remove_layer(m_layer); }
 
-void Sandbox::prepare(const MountStep& step, std::size_t number) {
+void Sandbox::prepare(const MountStep& step) {
   struct stat facts {};
   if (::stat(step.path.c_str(), &facts) != 0) return;
   const fs::path place = m_layer / std::to_string(m_mounts.size());
   const std::string target = step.path == "/" ? m_root : m_root + step.path.native();
-  m_mounts.push_back(
-      {step, static_cast<int>(number), target, place.native() + ".upper", place.native() + ".work", facts.st_mode, facts.st_uid, facts.st_gid});
+  m_mounts.push_back({step, target, place.native() + ".upper", place.native() + ".work", facts.st_mode, facts.st_uid, facts.st_gid});
 }
 
 const char* Sandbox::make_namespace() const noexcept {
@@ -130,12 +128,13 @@ const char* Sandbox::make_read_only(const Mount& mount) const noexcept {
 
 const char* Sandbox::make(const Mount& mount) const noexcept {
   switch (mount.step.kind) {
-    case Kind::overlay:
-      return make_overlay(mount);
+    case Kind::overlay: {
+      // What is not written by the command as far as its words say, and cannot be an overlay, stays as it is.
+      const char* const failed = make_overlay(mount);
+      return failed == nullptr || mount.step.required ? failed : make_read_only(mount);
+    }
     case Kind::read_only:
       return make_read_only(mount);
-    case Kind::hide:
-      return ::mount("tmpfs", mount.target.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=700,size=4k") == 0 ? nullptr : "an empty folder";
     case Kind::bind:
       break;
   }
@@ -148,24 +147,14 @@ const char* Sandbox::change_root() const noexcept {
   return ::chdir("/") == 0 && ::chdir(m_plan.settings.working_directory.c_str()) == 0 ? nullptr : "the working directory";
 }
 
-const char* Sandbox::try_writing() const noexcept {
-  for (const std::string& probe : m_probes)
-    if (::mkdir(probe.c_str(), S_IRWXU) != 0 || ::rmdir(probe.c_str()) != 0) return "writing where the command may write";
-  return nullptr;
-}
-
-const char* Sandbox::enter(int failures) const noexcept {
+const char* Sandbox::enter() const noexcept {
   if (const char* const failed = make_namespace(); failed != nullptr) return failed;
   if (const char* const failed = make_layer(); failed != nullptr) return failed;
-  for (std::size_t i = 0; i < m_mounts.size(); ++i) {
-    const char* const failed = make(m_mounts[i]);
-    if (failed == nullptr) continue;
-    if (failures < 0 || m_mounts[i].step.required || m_mounts[i].step.kind != Kind::overlay) return failed;
-    if (::write(failures, &m_mounts[i].number, sizeof m_mounts[i].number) != sizeof m_mounts[i].number) return failed;
-  }
-  if (const char* const failed = change_root(); failed != nullptr) return failed;
-  close_folders();
-  return failures < 0 ? nullptr : try_writing();
+  for (const Mount& mount : m_mounts)
+    if (const char* const failed = make(mount); failed != nullptr) return failed;
+  // A command that walks the tree finds no layers.
+  if (::mount("tmpfs", m_hidden.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=700,size=4k") != 0) return "an empty folder";
+  return change_root();
 }
 
 fs::path Sandbox::outside(const fs::path& path) const {
@@ -178,30 +167,22 @@ fs::path Sandbox::outside(const fs::path& path) const {
   return ::lstat(changed.c_str(), &facts) == 0 && !S_ISCHR(facts.st_mode) ? changed : path;
 }
 
-bool Sandbox::has_copied(const fs::path& path) const {
-  std::error_code error;
-  return outside(path) != path && fs::is_regular_file(path, error);
-}
-
-std::optional<Bytes> Sandbox::free_bytes() const {
+bool Sandbox::is_full() const {
+  constexpr Bytes hardly_any = Bytes{1} << 20;
   struct statvfs room {};
-  if (m_plan.in_memory || ::statvfs(m_layer.c_str(), &room) != 0) return std::nullopt;
-  return Bytes{room.f_bavail} * room.f_frsize;
+  return !m_plan.in_memory && ::statvfs(m_layer.c_str(), &room) == 0 && Bytes{room.f_bavail} * room.f_frsize < hardly_any;
 }
 
 std::string Sandbox::way_out() const {
-  constexpr Bytes hardly_any = Bytes{1} << 20;
-  const std::optional<Bytes> left = free_bytes();
   return fmt::format("It ran in a sandbox{}; --keep-output runs it without one",
-                     left && *left < hardly_any ? ", which has no space left: name a folder with more by --sandbox DIR" : "");
+                     is_full() ? ", which has no space left: name a folder with more by --sandbox DIR" : "");
 }
 
 SandboxContents Sandbox::contents() const {
-  LayerWalk walk(m_plan.settings.working_directory);
+  SandboxContents contents;
   for (const Mount& mount : m_mounts)
-    if (mount.step.kind == Kind::overlay) walk.add(mount.upper, mount.step.path);
-  SandboxContents contents = std::move(walk).contents();
-  contents.free_bytes = free_bytes();
+    if (mount.step.kind == Kind::overlay) add_contents(mount.upper, mount.step.path, contents);
+  contents.full = is_full();
   return contents;
 }
 

@@ -2,13 +2,13 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "attach/sandbox/mount_plan.hpp"
 #include "base/system/files.hpp"
 #include "base/text/units.hpp"
-#include "attach/sandbox/mount_plan.hpp"
 
 namespace dsanalyze {
 
@@ -18,8 +18,7 @@ struct SandboxPlan {
   SandboxRights rights = SandboxRights::own;
   bool in_memory = false;  ///< the layer is a tmpfs of the sandbox's own
   std::vector<MountStep> steps{};
-  std::vector<std::filesystem::path> written{};  ///< written_folders()
-  std::string refusal{};                         ///< why this machine, or this command, gets no sandbox; empty: it does
+  std::string refusal{};  ///< why this machine, or this command, gets no sandbox; empty: it does
 };
 
 /// Plans the mounts, tries them in a process that ends at once, and tries less where they are refused: the user namespace after own rights, memory
@@ -29,12 +28,12 @@ SandboxPlan plan_sandbox(const SandboxSettings& settings);
 
 /// What a command has changed in its sandbox.
 struct SandboxContents {
-  std::size_t files = 0;            ///< written, those that were there before too
-  Bytes bytes = 0;                  ///< of them
-  std::vector<std::string> named;   ///< the first of them, those below the working directory first
-  std::size_t copied_files = 0;     ///< of `files`: that were there before, and were copied as they were opened for writing
-  Bytes copied_bytes = 0;           ///< their size outside
-  std::optional<Bytes> free_bytes;  ///< left for more; absent where the layer is in memory
+  std::size_t files = 0;           ///< written, those that were there before too
+  Bytes bytes = 0;                 ///< of them
+  std::vector<std::string> named;  ///< the first of them
+  std::set<std::string> copied;    ///< those that were there before, and were copied when they were opened for writing
+  Bytes copied_bytes = 0;          ///< their size outside
+  bool full = false;               ///< no space is left for more
 };
 
 /// A private mount namespace for one start of a command, in which the user's writable folders are overlays: what the command and its descendants
@@ -48,17 +47,12 @@ class Sandbox {
   Sandbox& operator=(const Sandbox&) = delete;
   ~Sandbox();
 
-  /// In the child of a fork, before exec: makes the mounts, enters the working directory anew and closes folders that were inherited. nullptr, or
-  /// what failed (errno says why). Async-signal-safe.
-  [[nodiscard]] const char* enter() const noexcept { return enter(-1); }
-  /// The same for a trial, which writes into each of the plan's written folders, too: the numbers of the overlays that fail and are not required go
-  /// to the descriptor `failures`, an int each.
-  [[nodiscard]] const char* enter(int failures) const noexcept;
+  /// In the child of a fork, before exec: makes the mounts and enters the working directory anew. nullptr, or what failed (errno says why).
+  /// Async-signal-safe.
+  [[nodiscard]] const char* enter() const noexcept;
 
   /// Where the file lies that the command has at `path`: in the layer, or where it is. For as long as this object lives.
   [[nodiscard]] std::filesystem::path outside(const std::filesystem::path& path) const;
-  /// Whether the file at `path` was there before, and was copied into the layer.
-  [[nodiscard]] bool has_copied(const std::filesystem::path& path) const;
   [[nodiscard]] SandboxContents contents() const;
   /// Why a command that failed in here may run elsewhere, and how: a sentence.
   [[nodiscard]] std::string way_out() const;
@@ -67,28 +61,25 @@ class Sandbox {
  private:
   struct Mount {
     MountStep step;
-    int number = 0;  ///< of the step in the plan
     std::string target, upper, work;
     unsigned mode = 0;  ///< of the folder, which its layer gets
     unsigned user = 0, group = 0;
   };
-  [[nodiscard]] std::optional<Bytes> free_bytes() const;
-  void prepare(const MountStep& step, std::size_t number);
+  [[nodiscard]] bool is_full() const;
+  void prepare(const MountStep& step);
   [[nodiscard]] const char* make_namespace() const noexcept;
   [[nodiscard]] const char* make_layer() const noexcept;
   [[nodiscard]] const char* make(const Mount& mount) const noexcept;
   [[nodiscard]] const char* make_overlay(const Mount& mount) const noexcept;
   [[nodiscard]] const char* make_read_only(const Mount& mount) const noexcept;
   [[nodiscard]] const char* change_root() const noexcept;
-  [[nodiscard]] const char* try_writing() const noexcept;
 
   SandboxPlan m_plan;
   std::filesystem::path m_layer;
   FileDescriptor m_lock;  ///< held while this process lives
-  std::string m_root, m_user_map, m_group_map;
+  std::string m_root, m_hidden, m_user_map, m_group_map;
   const char* m_overlay_options;
   std::vector<Mount> m_mounts;
-  std::vector<std::string> m_probes;  ///< folders that a trial makes and removes
 };
 
 /// Removes a layer, whatever modes its folders have, and the folder of layers where it was the last. Threads: any.

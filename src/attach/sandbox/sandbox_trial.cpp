@@ -1,17 +1,14 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <csignal>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/process/spawn.hpp"
 #include "base/text/text.hpp"
 #include "layers.hpp"
 #include "sandbox.hpp"
@@ -21,58 +18,26 @@
 namespace dsanalyze {
 namespace {
 
-constexpr int most_milliseconds = 10'000;
-
-struct Refusal {
-  const char* what = nullptr;  ///< text of this program, which a fork has at the same place; nullptr: nothing was refused
-  int error = 0;
-};
-
-struct Trial {
-  Refusal refusal;
-  std::vector<int> failed;  ///< overlays that can be done without
-};
-
-/// Enters the sandbox in a child that ends at once.
-Trial try_out(const Sandbox& sandbox) {
-  std::array<int, 2> failures{}, refusals{};
-  if (::pipe2(failures.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw_errno("cannot make a pipe for", "the sandbox", errno);
-  const FileDescriptor failures_read(failures[0]), failures_write(failures[1]);
-  if (::pipe2(refusals.data(), O_CLOEXEC) != 0) throw_errno("cannot make a pipe for", "the sandbox", errno);
-  const FileDescriptor refusals_read(refusals[0]);
-  FileDescriptor refusals_write(refusals[1]);
-  const pid_t child = ::fork();
-  if (child < 0) throw_errno("cannot start", "a trial of the sandbox", errno);
-  if (child == 0) {
-    Refusal refusal;
-    refusal.what = sandbox.enter(failures_write.get());
-    refusal.error = errno;
-    ::_exit(::write(refusals_write.get(), &refusal, sizeof refusal) == sizeof refusal ? 0 : 1);
-  }
-  refusals_write.reset();
-  Trial trial;
-  pollfd answer{refusals_read.get(), POLLIN, 0};
-  if (::poll(&answer, 1, most_milliseconds) <= 0) {
-    ::kill(child, SIGKILL);  // A mount's server does not answer: the child ends once it does, and is collected with others.
-    return {{"mounts that answer", ETIMEDOUT}, {}};
-  }
-  if (::read(refusals_read.get(), &trial.refusal, sizeof trial.refusal) != sizeof trial.refusal) trial.refusal = {"a trial", ECHILD};
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  for (int number = 0; ::read(failures_read.get(), &number, sizeof number) == sizeof number;) trial.failed.push_back(number);
-  return trial;
-}
-
-/// Completes the plan by a trial. Why it does not work; empty where it does.
+/// Completes the plan by a trial: a child enters the sandbox and writes in each folder that the command may write. Why that does not work; empty
+/// where it does.
 std::string refusal_of(SandboxPlan& plan) {
+  constexpr double most_seconds = 10;
   try {
     plan.settings.layers = made_layers_folder(plan.settings.layers);
-    plan.written = written_folders(plan.settings);
-    plan.steps = plan_mounts(plan.settings, plan.rights, plan.written, reachable_mounts());
+    const std::vector<std::filesystem::path> written = written_folders(plan.settings);
+    plan.steps = plan_mounts(plan.settings, plan.rights, written, reachable_mounts());
     const Sandbox sandbox(plan, {});
-    const Trial trial = try_out(sandbox);
-    for (const int number : trial.failed) plan.steps.at(static_cast<std::size_t>(number)).kind = MountStep::Kind::read_only;
-    return trial.refusal.what == nullptr ? "" : fmt::format("{}: {}", trial.refusal.what, describe_errno(trial.refusal.error));
+    std::vector<std::string> probes;
+    for (const std::filesystem::path& folder : written) probes.push_back(folder / sandbox.layer().filename());
+    const auto try_out = [&]() -> ChildFailure {
+      if (const char* const failed = sandbox.enter(); failed != nullptr) return {failed, errno};
+      for (const std::string& probe : probes)
+        if (::mkdir(probe.c_str(), S_IRWXU) != 0) return {"writing where the command may write", errno};
+      return {};
+    };
+    const auto [child, failure] = fork_child(try_out, most_seconds);
+    if (failure.error != ETIMEDOUT) ::waitpid(child, nullptr, 0);
+    return failure.error == 0 ? "" : fmt::format("{}: {}", failure.what, describe_errno(failure.error));
   } catch (const std::exception& error) {
     return error.what();
   }

@@ -275,24 +275,23 @@ bool cleans_up_after_others(int process) {
   return command.find("multiprocessing.resource_tracker") != std::string::npos || command.find("torch_shm_manager") != std::string::npos;
 }
 
-std::vector<TreeProcess> end_descendants(double patience_seconds) {
-  const ProcessTree tree(::getpid());
+void end_all(const std::function<std::vector<int>()>& living, double patience_seconds) {
   bool spare_cleaners = true;
-  const auto living = [&] {
-    std::vector<TreeProcess> processes = tree.living();
-    if (spare_cleaners) std::erase_if(processes, [](const TreeProcess& process) { return cleans_up_after_others(process.pid); });
+  const auto left = [&] {
+    std::vector<int> processes = living();
+    if (spare_cleaners) std::erase_if(processes, cleans_up_after_others);
     return processes;
   };
   const auto tell_all = [&](int signal) {
-    for (const TreeProcess& process : living()) {
-      ::kill(process.pid, signal);
-      ::kill(process.pid, SIGCONT);  // a stopped process hears of no other signal before it goes on
+    for (const int process : left()) {
+      ::kill(process, signal);
+      ::kill(process, SIGCONT);  // a stopped process hears of no other signal before it goes on
     }
   };
   const auto none_left_within = [&](double seconds) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     for (;;) {
-      const bool none_left = living().empty();
+      const bool none_left = left().empty();
       collect_children(-1);  // Afterwards, so that what was found to have ended is collected.
       if (none_left) return true;
       if (std::chrono::steady_clock::now() >= end) return false;
@@ -313,6 +312,17 @@ std::vector<TreeProcess> end_descendants(double patience_seconds) {
   spare_cleaners = false;
   constexpr double cleaning_seconds = 5;
   if (!none_left_within(cleaning_seconds)) kill_all();
+}
+
+std::vector<TreeProcess> end_descendants(double patience_seconds) {
+  const ProcessTree tree(::getpid());
+  end_all(
+      [&tree] {
+        std::vector<int> processes;
+        for (const TreeProcess& process : tree.living()) processes.push_back(process.pid);
+        return processes;
+      },
+      patience_seconds);
   return tree.living();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -87,9 +88,10 @@ std::optional<int> collect_children(int watched);
 /// Whether a process only cleans up what others leave (named semaphores, shared memory) and ends by itself once those have ended: Python's resource
 /// tracker, and PyTorch's manager of shared memory.
 bool cleans_up_after_others(int process);
-/// Ends every descendant of this process: SIGTERM, and SIGKILL to those that live `patience_seconds` later; collects them. Those that clean up after
-/// others have five seconds more, and are not signalled before. Returns those that could not be ended (in an uninterruptible wait), which is none as
-/// a rule.
+/// Ends processes: SIGTERM, and SIGKILL to those of `living()` that live `patience_seconds` later; collects children. Those that clean up after
+/// others have five seconds more, and are not signalled before.
+void end_all(const std::function<std::vector<int>()>& living, double patience_seconds);
+/// The same of every descendant of this process. Returns those that could not be ended (in an uninterruptible wait), which is none as a rule.
 std::vector<TreeProcess> end_descendants(double patience_seconds);
 
 }  // namespace dsanalyze

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <mutex>
@@ -20,12 +22,6 @@
 
 namespace dsanalyze {
 namespace {
-
-/// What a child says to its parent before it ends; nothing where it has become the command.
-struct Failure {
-  const char* entering = nullptr;  ///< what of SpawnWay::enter failed: a text that both have at the same place
-  int error = 0;
-};
 
 std::array<int, 2> survived{};  ///< signals by survive_failed_writes(), that were not ignored when this program was started; 0: none
 
@@ -67,19 +63,10 @@ void survive_failed_writes() {
 
 namespace {
 
-/// Where a program may lie, as a shell looks for it.
-std::vector<std::string> places_of(const std::string& program) {
-  if (program.find('/') != std::string::npos) return {program};
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "/bin:/usr/bin");
-  std::vector<std::string> places;
-  for (std::string folder; std::getline(folders, folder, ':');) places.push_back((folder.empty() ? "." : folder) + "/" + program);
-  return places;
-}
-
 /// All that a child needs, made before it is: after the fork it may call async-signal-safe functions alone.
 struct Start {
-  std::vector<std::string> places, words, environment;
+  std::string program;
+  std::vector<std::string> words, environment;
   std::vector<char*> arguments{}, variables{};
   const SpawnWay& way;
   int nothing = -1;  ///< /dev/null
@@ -99,26 +86,28 @@ void reset_signals() {
 }
 
 /// Returns where the command cannot be started.
-Failure become(const Start& start) {
+ChildFailure become(const Start& start) {
   if (start.way.group == SpawnWay::Group::of_its_own) ::setpgid(0, 0);
   if (start.nothing >= 0 && ::dup2(start.nothing, STDIN_FILENO) < 0) return {nullptr, errno};
   if (start.way.output == SpawnWay::Output::to_stderr && ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return {nullptr, errno};
   if (start.way.enter)
     if (const char* const failed = start.way.enter(); failed != nullptr) return {failed, errno};
-  reset_signals();
-  int error = ENOENT;
-  for (const std::string& place : start.places) {
-    ::execve(place.c_str(), start.arguments.data(), start.variables.data());
-    if (errno != ENOENT && errno != ENOTDIR) error = errno;
-    if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) break;
-  }
-  return {nullptr, error};
+  ::execve(start.program.c_str(), start.arguments.data(), start.variables.data());
+  return {nullptr, errno};
 }
 
-/// The child, and why it did not become the command.
-std::pair<pid_t, Failure> fork_command(const Start& start) {
+[[noreturn]] void refuse_to_start(const std::string& name, int error) {
+  if (error == ENOENT || error == EACCES || error == ENOEXEC || error == ENOTDIR)
+    throw UsageError(fmt::format("cannot start the command {}: {}; name a program, or a script with its interpreter (-- python3 train.py)",
+                                 shell_word(name), describe_errno(error)));
+  throw_errno("cannot start the command", shell_word(name), error);
+}
+
+}  // namespace
+
+ForkedChild fork_child(const std::function<ChildFailure()>& body, double most_seconds) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_errno("cannot start the command", shell_word(start.words.front()), errno);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_errno("cannot make", "a pipe", errno);
   const FileDescriptor reading(ends[0]);
   FileDescriptor writing(ends[1]);
   sigset_t all, before;
@@ -126,42 +115,60 @@ std::pair<pid_t, Failure> fork_command(const Start& start) {
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t process = ::fork();
   if (process == 0) {
-    const Failure failure = become(start);
-    ::_exit(::write(writing.get(), &failure, sizeof failure) == sizeof failure ? 0 : 1);
+    reset_signals();
+    const ChildFailure failure = body();
+    if (failure.error != 0 && ::write(writing.get(), &failure, sizeof failure) != sizeof failure) ::_exit(1);
+    ::_exit(0);
   }
   const int error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (process < 0) throw_errno("cannot start the command", shell_word(start.words.front()), error);
+  if (process < 0) throw_errno("cannot make", "a process", error);
   writing.reset();
-  Failure failure;
-  ssize_t got = 0;
-  do got = ::read(reading.get(), &failure, sizeof failure);
-  while (got < 0 && errno == EINTR);
-  return {process, got == sizeof failure ? failure : Failure{}};
+  pollfd answer{reading.get(), POLLIN, 0};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(most_seconds);
+  int ready = 0;
+  do ready = ::poll(&answer, 1, std::max(0, static_cast<int>((end - std::chrono::steady_clock::now()) / std::chrono::milliseconds(1))));
+  while (ready < 0 && errno == EINTR);
+  if (ready <= 0) {
+    ::kill(process, SIGKILL);
+    return {process, {"an answer", ETIMEDOUT}};
+  }
+  ChildFailure failure;
+  const bool failed = ::read(reading.get(), &failure, sizeof failure) == sizeof failure;
+  return {process, failed ? failure : ChildFailure{}};
 }
 
-}  // namespace
+std::filesystem::path program_path(const std::string& word, const std::filesystem::path& folder) {
+  const auto runs = [](const std::filesystem::path& path) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+  };
+  if (word.find('/') != std::string::npos) return runs(folder / word) ? folder / word : std::filesystem::path();
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string each; std::getline(folders, each, ':');)
+    if (std::filesystem::path candidate = folder / each / word; runs(candidate)) return candidate;
+  return {};
+}
 
 int spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way) {
   keep_ended_children();
-  const std::string program = words.front();
-  Start start{places_of(program), std::move(words), environment_with(added), {}, {}, way};
+  const std::string name = words.front();
+  const std::filesystem::path program = program_path(name);
+  if (program.empty() && name.find('/') == std::string::npos) refuse_to_start(name, ENOENT);
+  Start start{program.empty() ? name : program.native(), std::move(words), environment_with(added), {}, {}, way};
   start.arguments = pointers(start.words);
   start.variables = pointers(start.environment);
   FileDescriptor nothing;
   if (way.input == SpawnWay::Input::nothing) nothing = open_file("/dev/null", O_RDONLY | O_CLOEXEC);
   start.nothing = nothing.get();
-  const auto [process, failure] = fork_command(start);
+  constexpr double most_seconds = 60;
+  const auto [process, failure] = fork_child([&start] { return become(start); }, most_seconds);
   if (failure.error == 0) return process;
-  while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  if (failure.entering != nullptr)
-    throw Error(fmt::format("cannot start the command in its sandbox: {}: {}", failure.entering, describe_errno(failure.error)));
-  const int error = failure.error;
-  if (error == ENOENT || error == EACCES || error == ENOEXEC || error == ENOTDIR)
-    throw UsageError(fmt::format("cannot start the command {}: {}; name a program, or a script with its interpreter (-- python3 train.py)",
-                                 shell_word(program), describe_errno(error)));
-  throw_errno("cannot start the command", shell_word(program), error);
+  if (failure.error != ETIMEDOUT)  // A child that hangs is collected with others, once it ends.
+    while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) continue;
+  if (failure.what != nullptr) throw Error(fmt::format("cannot start the command: {}: {}", failure.what, describe_errno(failure.error)));
+  refuse_to_start(name, failure.error);
 }
 
 namespace {

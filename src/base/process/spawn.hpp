@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -28,6 +29,22 @@ void keep_ended_children();
 /// From now on a reader of this program's output that has ended, and a limit of the size of files, cost it that output, and not its life. Commands
 /// are started as before. Threads: one at a time.
 void survive_failed_writes();
+
+/// What went wrong in a child: nothing where `error` is 0.
+struct ChildFailure {
+  const char* what = nullptr;  ///< a text that is there before the fork
+  int error = 0;               ///< errno
+};
+struct ForkedChild {
+  int process = 0;  ///< which the caller collects
+  ChildFailure failure;
+};
+/// Runs `body` in a child with the default handlers of signals, until it returns or the child becomes another program; it may call async-signal-safe
+/// functions alone. A child that takes longer is killed, and has failed with ETIMEDOUT. Throws Error. Threads: any.
+ForkedChild fork_child(const std::function<ChildFailure()>& body, double most_seconds);
+
+/// Where the program of a command is found, as a shell finds it in `folder`; empty where it is not.
+std::filesystem::path program_path(const std::string& word, const std::filesystem::path& folder = {});
 
 /// Starts `words`, the program (looked up in PATH) and its arguments, with this process's environment and `added` ("NAME=value" each). The caller
 /// collects the process. Throws UsageError when there is no such program, Error when no process can be made or SpawnWay::enter fails.

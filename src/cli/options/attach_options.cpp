@@ -8,7 +8,6 @@
 
 #include <unistd.h>
 
-#include "attach/command_paths.hpp"
 #include "base/error.hpp"
 #include "base/system/files.hpp"
 #include "base/text/units.hpp"
@@ -66,7 +65,7 @@ std::filesystem::path chosen_layers(const std::string& typed, const std::filesys
 SandboxPlan sandbox_for(const TypedOptions& typed, const std::vector<std::string>& words) {
   SandboxSettings settings;
   settings.working_directory = std::filesystem::current_path();
-  for (const CommandPathRecord& path : command_paths(words, settings.working_directory)) settings.written.emplace_back(path.path);
+  settings.words.assign(words.begin() + 1, words.end());
   settings.shared = shared_with_sandboxes(settings.working_directory);
   settings.layers_chosen = typed.given("--sandbox");
   settings.layers = settings.layers_chosen ? chosen_layers(typed.text("--sandbox"), settings.working_directory) : layers_folder();

@@ -101,7 +101,7 @@ class Sandbox(ProgramTest):
     def test_what_a_command_writes_is_discarded_and_said(self):
         result, findings, said = self.profile()
         self.assertIn('sandbox and is discarded', said)
-        self.assertIn('best.pt', findings['outputs-discarded'])
+        self.assertIn(str(self.work), findings['outputs-discarded'])
         self.assertIn('copied into the sandbox', findings['outputs-copied'])
         self.assertEqual([run['name'] for run in result['runs']], ['full', 'synthetic', 'prep', 'cached'])
         self.assert_untouched()
