@@ -14,7 +14,8 @@ bool imports_with_hook(const std::filesystem::path& folder, int process) {
   return std::filesystem::exists(folder / fmt::format("torch-{}", process), ignored);
 }
 
-std::vector<std::pair<std::string, std::string>> left_by_processes(const std::filesystem::path& folder, const std::string& kind) {
+std::vector<std::pair<std::string, std::string>> faults_of_hooks(const std::filesystem::path& folder) {
+  constexpr std::string_view kind = "fault-";
   constexpr std::size_t most_bytes = 4096;
   std::vector<std::pair<std::string, std::string>> left;
   std::error_code error;

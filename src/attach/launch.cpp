@@ -365,7 +365,7 @@ class Launch {
 
   /// Fails where the hook could not be installed in a process: it has left the reason, and may have ended since.
   void check_hook() {
-    for (const auto& [process, fault] : left_by_processes(m_settings.folder, "fault-"))
+    for (const auto& [process, fault] : faults_of_hooks(m_settings.folder))
       fail(fmt::format("process {} uses PyTorch, and dsanalyze's hook cannot work there: {}. PyTorch 1.13 and newer are supported", process, fault));
   }
 

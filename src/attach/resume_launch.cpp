@@ -40,7 +40,7 @@ bool is_there(const std::filesystem::path& file) {
 class Proof {
  public:
   Proof(const ResumeLaunch& launch, const Sandbox* sandbox, Timing timing)
-      : m_launch(launch), m_timing(timing), m_answer(launch.folder / "attach.resume"), m_tree(::getpid()) {
+      : m_launch(launch), m_sandbox(sandbox), m_timing(timing), m_answer(launch.folder / "attach.resume"), m_tree(::getpid()) {
     SpawnWay way;
     way.output = launch.output;
     if (sandbox != nullptr) way.enter = [sandbox] { return sandbox->enter(); };
@@ -73,8 +73,7 @@ class Proof {
     const Nanoseconds now = m_timing.clock->now();
     if (now < m_next_look) return;
     m_next_look = m_timing.clock->after(tree_look_seconds).at;
-    for (const auto& [process, fault] : left_by_processes(m_launch.folder, "fault-"))
-      throw Error("dsanalyze's hook cannot work in the command: " + fault);
+    for (const auto& [process, fault] : faults_of_hooks(m_launch.folder)) throw Error("dsanalyze's hook cannot work in the command: " + fault);
     for (const TreeProcess& process : m_tree.living()) {
       if (!m_tree.maps(process.pid, "libtorch") || imports_with_hook(m_launch.folder, process.pid)) continue;
       if (!m_unheard) m_unheard = {process.pid, now};
@@ -86,8 +85,9 @@ class Proof {
   /// Forked by one that has the hook, and so has it too.
   bool is_child_of_heard(const TreeProcess& process) const { return imports_with_hook(m_launch.folder, process.parent); }
 
-  static void ended(int status) {
-    constexpr const char* alone = "before it iterated a loader with a state; run it alone to see why (here its standard input is empty)";
+  void ended(int status) const {
+    const std::string alone = fmt::format("before it iterated a loader with a state; run it alone to see why (here its standard input is empty){}",
+                                          m_sandbox != nullptr ? ". " + m_sandbox->way_out() : "");
     if (WIFSIGNALED(status))
       throw Error(fmt::format("the command was killed by signal {} ({}) {}", WTERMSIG(status), ::strsignal(WTERMSIG(status)), alone));
     if (WEXITSTATUS(status) != 0) throw Error(fmt::format("the command ended with exit status {} {}", WEXITSTATUS(status), alone));
@@ -102,6 +102,7 @@ class Proof {
   };
 
   const ResumeLaunch& m_launch;
+  const Sandbox* m_sandbox;  ///< nullptr: there is none
   Timing m_timing;
   std::filesystem::path m_answer;
   ProcessTree m_tree;

@@ -40,9 +40,9 @@ std::vector<std::filesystem::path> shared_with_sandboxes(const std::filesystem::
 /// it.
 std::vector<MountEntry> reachable_mounts();
 
-/// The working directory, and the folders that the command's words name ("PATH", "--option=PATH"), or in which what they name would be made: those that
-/// it may write now, and so has to be able to in the sandbox; of words, not those that stay the user's own. Throws Error where the working directory
-/// does.
+/// The working directory, and the folders that the command's words name ("PATH", "--option=PATH"), or in which what they name would be made: those
+/// that it may write now, and so has to be able to in the sandbox; of words, not those that stay the user's own. Throws Error where the working
+/// directory does.
 std::vector<std::filesystem::path> written_folders(const SandboxSettings& settings);
 
 /// The mounts of a sandbox, in order; the first is the root's. With rights of its own, each writable mount becomes an overlay. In a user namespace

@@ -134,18 +134,15 @@ TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to) {
   TreeUse later = to;
   later.at = use.at + (to.at - from.at);
   later.cpu_seconds = use.cpu_seconds + (to.cpu_seconds - from.cpu_seconds);
-  later.machine_cpu_seconds.reset();
-  if (use.machine_cpu_seconds && from.machine_cpu_seconds && to.machine_cpu_seconds)
-    later.machine_cpu_seconds = *use.machine_cpu_seconds + (*to.machine_cpu_seconds - *from.machine_cpu_seconds);
   later.requested_bytes = use.requested_bytes + (to.requested_bytes - from.requested_bytes);
-  later.storage_bytes.reset();
-  if (use.storage_bytes && from.storage_bytes && to.storage_bytes)
-    later.storage_bytes = *use.storage_bytes + (*to.storage_bytes - *from.storage_bytes);
-  later.traced_bytes.reset();
-  later.network_bytes.reset();
-  if (use.network_bytes && from.network_bytes && to.network_bytes)
-    later.network_bytes = *use.network_bytes + (*to.network_bytes - *from.network_bytes);
-  if (use.traced_bytes && from.traced_bytes && to.traced_bytes) later.traced_bytes = *use.traced_bytes + (*to.traced_bytes - *from.traced_bytes);
+  const auto move = [&](auto member) {
+    if (use.*member && from.*member && to.*member)
+      later.*member = *(use.*member) + (*(to.*member) - *(from.*member));
+    else
+      (later.*member).reset();
+  };
+  for (const auto bytes : {&TreeUse::storage_bytes, &TreeUse::traced_bytes, &TreeUse::network_bytes}) move(bytes);
+  for (const auto seconds : {&TreeUse::machine_cpu_seconds, &TreeUse::storage_wait_seconds}) move(seconds);
   later.branches = use.branches;
   for (auto& [key, branch] : later.branches) {
     const auto begin = from.branches.find(key);
@@ -157,9 +154,6 @@ TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to) {
     if (branch.storage_bytes && begin->second.storage_bytes && end->second.storage_bytes)
       *branch.storage_bytes += *end->second.storage_bytes - *begin->second.storage_bytes;
   }
-  later.storage_wait_seconds.reset();
-  if (use.storage_wait_seconds && from.storage_wait_seconds && to.storage_wait_seconds)
-    later.storage_wait_seconds = *use.storage_wait_seconds + (*to.storage_wait_seconds - *from.storage_wait_seconds);
   return later;
 }
 
