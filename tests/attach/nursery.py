@@ -19,7 +19,8 @@ def install():
     sys.dont_write_bytecode = True  # As the launcher has it.
     sys.path.append(os.path.dirname(os.path.dirname(folder)))
     spec = importlib.util.spec_from_file_location('_dsanalyze_attach', os.path.join(folder, '__init__.py'), submodule_search_locations=[folder])
-    sys.modules['_dsanalyze_attach'] = importlib.util.module_from_spec(spec)
+    package = sys.modules['_dsanalyze_attach'] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
     importlib.import_module('_dsanalyze_attach.pytorch').install()
 
 

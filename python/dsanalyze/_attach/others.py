@@ -5,7 +5,7 @@ A library is never imported here: its classes are changed when the script has im
 import sys
 import weakref
 
-from .imports import when_imported
+from ._imports import when_imported
 from .watched import Loader, Stream
 
 generator_flag = 0x20  # inspect.CO_GENERATOR

@@ -5,7 +5,7 @@ from _thread import get_ident
 from time import monotonic_ns as now
 
 from . import facts
-from .imports import when_imported
+from ._imports import when_imported
 
 most_places = 32
 

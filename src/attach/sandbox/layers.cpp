@@ -44,8 +44,8 @@ FileDescriptor locked_folder(const fs::path& layers) {
     fs::create_directories(layers.parent_path(), error);
     ::mkdir(layers.c_str(), S_IRWXU);
     FileDescriptor all = open_file(layers, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    struct stat held {
-    }, named{};
+    struct stat held {};
+    struct stat named {};
     if (!all.valid() || ::flock(all.get(), LOCK_EX) != 0 || ::fstat(all.get(), &held) != 0)
       throw_errno("cannot make a sandbox in", layers.native(), errno);
     if (held.st_uid != ::geteuid() || (held.st_mode & (S_IRWXG | S_IRWXO)) != 0)

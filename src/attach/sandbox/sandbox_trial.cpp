@@ -28,6 +28,7 @@ std::string refusal_of(SandboxPlan& plan) {
     plan.steps = plan_mounts(plan.settings, plan.rights, written, reachable_mounts());
     const Sandbox sandbox(plan, {});
     std::vector<std::string> probes;
+    probes.reserve(written.size());
     for (const std::filesystem::path& folder : written) probes.push_back(folder / sandbox.layer().filename());
     const auto try_out = [&]() -> ChildFailure {
       if (const char* const failed = sandbox.enter(); failed != nullptr) return {failed, errno};

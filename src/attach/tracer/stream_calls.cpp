@@ -72,7 +72,7 @@ class StreamRead {
 };
 
 /// Calls what opens, `open()`, and records what that returned.
-FILE* recorded_open(const char* path, const auto& open) {
+FILE* recorded_stream(const char* path, const auto& open) {
   const uint64_t begin = time_of_call();
   FILE* const stream = open();
   if (stream != nullptr) opened(stream->_fileno, path, false, begin);
@@ -204,18 +204,18 @@ int traced_c99_fscanf(FILE* stream, const char* format, ...) DSANALYZE_STANDS_BE
 int traced_c23_fscanf(FILE* stream, const char* format, ...) DSANALYZE_STANDS_BEFORE("__isoc23_fscanf");
 
 FILE* traced_fopen(const char* path, const char* mode) {
-  return tracing::recorded_open(path, [&] { return tracing::next_fopen.get()(path, mode); });
+  return tracing::recorded_stream(path, [&] { return tracing::next_fopen.get()(path, mode); });
 }
 FILE* traced_fopen64(const char* path, const char* mode) {
-  return tracing::recorded_open(path, [&] { return tracing::next_fopen64.get()(path, mode); });
+  return tracing::recorded_stream(path, [&] { return tracing::next_fopen64.get()(path, mode); });
 }
 FILE* traced_freopen(const char* path, const char* mode, FILE* stream) {
   tracing::closing(stream->_fileno);
-  return tracing::recorded_open(path, [&] { return tracing::next_freopen.get()(path, mode, stream); });
+  return tracing::recorded_stream(path, [&] { return tracing::next_freopen.get()(path, mode, stream); });
 }
 FILE* traced_freopen64(const char* path, const char* mode, FILE* stream) {
   tracing::closing(stream->_fileno);
-  return tracing::recorded_open(path, [&] { return tracing::next_freopen64.get()(path, mode, stream); });
+  return tracing::recorded_stream(path, [&] { return tracing::next_freopen64.get()(path, mode, stream); });
 }
 int traced_fclose(FILE* stream) {
   tracing::closing(stream->_fileno);

@@ -40,10 +40,11 @@ RateRecord ingestion_rate(const PhaseMeasurement& synthetic) {
 }
 
 /// G where no batches were handed out again: the steps as found, without their waiting for data.
-RateRecord rate_without_waiting(PhaseMeasurement full) {
-  for (auto& [rank, windows] : full.by_rank)
+RateRecord rate_without_waiting(const PhaseMeasurement& full) {
+  PhaseMeasurement busy = full;
+  for (auto& [rank, windows] : busy.by_rank)
     for (StepWindow& window : windows) window.end -= to_nanoseconds(std::accumulate(window.wait.begin(), window.wait.end(), 0.0));
-  return rate_record(stretches_of(full), "the training's steps as found, without their waiting for data");
+  return rate_record(stretches_of(busy), "the training's steps as found, without their waiting for data");
 }
 
 /// What lies between epochs is time of the training, too, where all of its steps were measured.

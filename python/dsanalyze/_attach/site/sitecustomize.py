@@ -6,24 +6,9 @@ proved, dsanalyze.Loader is waited for, too.
 import os
 import sys
 
+from _imports import when_imported
 
-class _Loader:
-    """The module's own loader, and a call when the module has been executed."""
-
-    def __init__(self, loader, loaded):
-        self._loader = loader
-        self._loaded = loaded
-
-    def __getattr__(self, name):
-        return getattr(self._loader, name)
-
-    def create_module(self, spec):
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module):
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._loaded()
+del sys.modules['_imports']
 
 
 class _Packages:
@@ -38,45 +23,6 @@ class _Packages:
         from importlib.util import spec_from_file_location
         folder = self._folders[name]
         return spec_from_file_location(name, os.path.join(folder, '__init__.py'), submodule_search_locations=[folder])
-
-
-class _Watch:
-    """Finds nothing by itself: it notices when torch and its DataLoader have been imported."""
-
-    names = ('torch', 'torch.utils.data.dataloader')
-
-    def __init__(self):
-        self._busy = set()
-        self._waiting = set(self.names)
-
-    def find_spec(self, name, path=None, target=None):
-        if name not in self.names or name in self._busy:
-            return None
-        self._busy.add(name)
-        if name == 'torch':
-            _leave('torch')  # The import itself may take minutes.
-        try:
-            for finder in sys.meta_path:
-                find = getattr(finder, 'find_spec', None)
-                spec = find(name, path, target) if find is not None and finder is not self else None
-                if spec is not None:
-                    if hasattr(spec.loader, 'exec_module'):
-                        spec.loader = _Loader(spec.loader, lambda: self._loaded(name))
-                    return spec
-            return None
-        finally:
-            self._busy.discard(name)
-
-    def _loaded(self, name):
-        self._waiting.discard(name)
-        if self._waiting:
-            return
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        try:
-            _start()
-        except Exception as error:  # A guest that cannot work leaves the script alone.
-            _leave('fault', error)
 
 
 def _leave(what, error=None):
@@ -105,6 +51,14 @@ def _quiet_tracker():
         sys.warnoptions.append('ignore:resource_tracker')
 
 
+def _guarded(call, *arguments):
+    """A guest that cannot work leaves the script alone."""
+    try:
+        call(*arguments)
+    except Exception as error:
+        _leave('fault', error)
+
+
 def _start():
     if os.environ.get('DSANALYZE_ATTACH_MODE') == 'resume':
         from _dsanalyze_attach import resume
@@ -114,20 +68,25 @@ def _start():
     pytorch.install()
 
 
-def _watch_own_loader():
-    """A script may take its batches from dsanalyze.Loader and have no PyTorch, or import it later."""
-    def imported(_, module):
-        try:
-            from _dsanalyze_attach import resume
-            resume.install_own(module)
-        except Exception as error:
-            _leave('fault', error)
+def _watch_pytorch():
+    waiting = {'torch', 'torch.utils.data.dataloader'}
 
-    try:
-        from _dsanalyze_attach.imports import when_imported
-        when_imported(('dsanalyze._loader',), imported)
-    except Exception as error:
-        _leave('fault', error)
+    def begun(name):
+        if name == 'torch':
+            _leave('torch')  # The import itself may take minutes.
+
+    def imported(name, _):
+        waiting.discard(name)
+        if not waiting:
+            _guarded(_start)
+
+    when_imported(tuple(waiting), imported, begun)
+
+
+def _install_own_loader(module):
+    """A script may take its batches from dsanalyze.Loader and have no PyTorch, or import it later."""
+    from _dsanalyze_attach import resume
+    resume.install_own(module)
 
 
 def _run_next(own):
@@ -141,7 +100,7 @@ _quiet_tracker()
 if os.environ.get('DSANALYZE_ATTACH'):
     sys.meta_path.append(_Packages(os.path.dirname(_own)))
     if 'torch' not in sys.modules:
-        sys.meta_path.insert(0, _Watch())
+        _watch_pytorch()
     if os.environ.get('DSANALYZE_ATTACH_MODE') == 'resume':
-        _watch_own_loader()
+        when_imported(('dsanalyze._loader',), lambda _, module: _guarded(_install_own_loader, module))
 _run_next(_own)

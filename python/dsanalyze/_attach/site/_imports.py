@@ -1,13 +1,13 @@
-"""Calls when a script has imported a module. sitecustomize.py has the same for itself: it may load nothing before PyTorch is there."""
+"""Calls when a script has imported a module. Used before anything else is loaded, so it needs sys alone."""
 import sys
 
 
-def when_imported(names, call):
-    """call(name, module) once each of these modules has been executed, or at once for one that is there. None is imported by this."""
+def when_imported(names, call, begun=None):
+    """call(name, module) once each of these modules has been executed, or at once for one that is there; begun(name) before. None is imported by this."""
     for name in names:
         if sys.modules.get(name) is not None:
             call(name, sys.modules[name])
-    sys.meta_path.insert(0, _Finder(names, call))
+    sys.meta_path.insert(0, _Finder(names, call, begun))
 
 
 class _Loader:
@@ -29,24 +29,32 @@ class _Loader:
 
 
 class _Finder:
-    """Finds nothing by itself: it notices when one of the modules has been imported."""
+    """Finds nothing by itself: it notices when the modules are imported, and is gone after the last of them."""
 
-    def __init__(self, names, call):
-        self._names, self._call = frozenset(names), call
+    def __init__(self, names, call, begun):
+        self._waiting, self._call, self._begun = set(names), call, begun
         self._busy = set()
 
     def find_spec(self, name, path=None, target=None):
-        if name not in self._names or name in self._busy:
+        if name not in self._waiting or name in self._busy:
             return None
         self._busy.add(name)
+        if self._begun is not None:
+            self._begun(name)
         try:
             for finder in list(sys.meta_path):
                 find = getattr(finder, 'find_spec', None)
                 spec = find(name, path, target) if find is not None and finder is not self else None
                 if spec is not None:
                     if hasattr(spec.loader, 'exec_module'):
-                        spec.loader = _Loader(spec.loader, lambda module: self._call(name, module))
+                        spec.loader = _Loader(spec.loader, lambda module: self._executed(name, module))
                     return spec
             return None
         finally:
             self._busy.discard(name)
+
+    def _executed(self, name, module):
+        self._waiting.discard(name)
+        if not self._waiting and self in sys.meta_path:
+            sys.meta_path.remove(self)
+        self._call(name, module)
