@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 
@@ -157,6 +158,7 @@ TEST_CASE("a thread that yields to others is of lower priority, and the others a
     yield_to_other_threads();
     within = ::getpriority(PRIO_PROCESS, 0);
   }).join();
-  CHECK(within > before);
+  constexpr int lowest_asked = 10;
+  CHECK(within >= std::min(before + 1, lowest_asked));  // Where this program itself yields to others, it stays so.
   CHECK(::getpriority(PRIO_PROCESS, 0) == before);
 }
