@@ -24,7 +24,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr char over = 'o';
-constexpr double patience_seconds = 2;
+constexpr double patience_seconds = 2;  ///< as LaunchSettings' default
 constexpr std::chrono::seconds longest_goodbye{2};
 
 /// Keeps nothing of the launcher's open: a reader of its output would wait for this process.

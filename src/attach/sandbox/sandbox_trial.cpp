@@ -21,7 +21,7 @@ namespace {
 /// Completes the plan by a trial: a child enters the sandbox and writes in each folder that the command may write. Why that does not work; empty
 /// where it does.
 std::string refusal_of(SandboxPlan& plan) {
-  constexpr double most_seconds = 10;
+  constexpr double most_seconds = 10;  // Mounts take milliseconds, unless the server of one does not answer.
   try {
     plan.settings.layers = made_layers_folder(plan.settings.layers);
     const std::vector<std::filesystem::path> written = written_folders(plan.settings);

@@ -162,7 +162,7 @@ int spawn_command(std::vector<std::string> words, const std::vector<std::string>
   FileDescriptor nothing;
   if (way.input == SpawnWay::Input::nothing) nothing = open_file("/dev/null", O_RDONLY | O_CLOEXEC);
   start.nothing = nothing.get();
-  constexpr double most_seconds = 60;
+  constexpr double most_seconds = 60;  // A program on slow storage is read within it; one on storage that does not answer is not.
   const auto [process, failure] = fork_child([&start] { return become(start); }, most_seconds);
   if (failure.error == 0) return process;
   if (failure.error != ETIMEDOUT)  // A child that hangs is collected with others, once it ends.
