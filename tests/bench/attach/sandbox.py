@@ -2,6 +2,7 @@
 
 rate      a training's own rate in its sandbox over that of an ordinary run (--keep-output), interleaved pairs
 storage   the bytes that a script reads from storage, cold, half cold and warm, inside and outside, in points of all that it reads
+calls     what opening, reading and closing one such file takes, inside and outside
 kills     launcher, its guardian, hook or all, killed at moments drawn by the seed: the folder's tree is what it was before
 """
 import argparse
@@ -22,6 +23,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / 'attach'), str
 from test_program import processes_of
 from test_sandbox import script as writing, tree
 
+file_bytes = 110_000  # ImageNet's mean
 training = '''
 import time, torch
 from torch.utils.data import DataLoader, Dataset
@@ -56,6 +58,16 @@ for name in names:
     with open(name, 'rb') as file: read += len(file.read())
 open(sys.argv[2], 'w').write(str((count() - before) / read))
 '''
+calls_of_files = '''
+import statistics, sys, time
+from torch.utils.data import DataLoader  # the launcher waits for it
+def seconds_per_file():
+    begin = time.perf_counter()
+    for i in range(5000):
+        with open('data/%d' % (i % 200), 'rb') as file: file.read()
+    return (time.perf_counter() - begin) / 5000
+open(sys.argv[1], 'w').write(str(statistics.median(seconds_per_file() for _ in range(7))))
+'''
 
 
 def profile(program, folder, name, *options):
@@ -79,18 +91,31 @@ def rate(arguments, folder):
     print('rate inside / outside: mean {:.4f} [{:.4f}, {:.4f}], median {:.4f}, {} pairs'.format(mean, mean - half, mean + half, statistics.median(ratios), len(ratios)))
 
 
+def beside(arguments, folder, name, *options):
+    """What the script writes into a file, inside a sandbox and outside."""
+    shared = pathlib.Path(tempfile.mkdtemp(dir='/dev/shm'))
+    results = []
+    for inside in (True, False):
+        os.sync()
+        command = ['/usr/bin/python3', name, *options, str(shared / 'part')]
+        subprocess.run([arguments.program, 'profile', '--quiet', '--', *command] if inside else command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        results.append(float((shared / 'part').read_text()))
+    shutil.rmtree(shared)
+    return results
+
+
 def storage(arguments, folder):
     (folder / 'reading.py').write_text(reading)
-    shared = pathlib.Path(tempfile.mkdtemp(dir='/dev/shm'))
     for cold in (200, 100, 0):
-        parts = []
-        for inside in (True, False):
-            os.sync()
-            command = ['/usr/bin/python3', 'reading.py', str(cold), str(shared / 'part')]
-            subprocess.run([arguments.program, 'profile', '--quiet', '--', *command] if inside else command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            parts.append(float((shared / 'part').read_text()))
+        parts = beside(arguments, folder, 'reading.py', str(cold))
         print('{} of 200 files cold: {:.2f} % of the bytes from storage inside, {:.2f} % outside'.format(cold, 100 * parts[0], 100 * parts[1]), flush=True)
-    shutil.rmtree(shared)
+
+
+def calls(arguments, folder):
+    (folder / 'calls.py').write_text(calls_of_files)
+    for _ in range(3):
+        print('a warm file of {} bytes opened, read, closed: {:.1f} us inside, {:.1f} us outside'.format(
+            file_bytes, *[1e6 * seconds for seconds in beside(arguments, folder, 'calls.py')]), flush=True)
 
 
 def kills(arguments, folder):
@@ -143,8 +168,9 @@ def main():
     try:
         (folder / 'data').mkdir()
         for i in range(200):
-            (folder / 'data' / str(i)).write_bytes(os.urandom(500_000))
+            (folder / 'data' / str(i)).write_bytes(os.urandom(file_bytes))
         storage(arguments, folder)
+        calls(arguments, folder)
         kills(arguments, folder)
         rate(arguments, folder)
     finally:
