@@ -11,13 +11,14 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 parser = argparse.ArgumentParser()
 parser.add_argument('folder', type=pathlib.Path)
 parser.add_argument('order', choices=['same', 'another'])
+parser.add_argument('--files', type=int)
 parser.add_argument('--prep', type=float, default=0.01)
 args = parser.parse_args()
 
 
 class Stream(IterableDataset):
     def __iter__(self):
-        paths = sorted(args.folder.glob('*.bin'))
+        paths = sorted(args.folder.glob('*.bin'))[:args.files]
         (random.Random(1) if args.order == 'same' else random.SystemRandom()).shuffle(paths)
         info = get_worker_info()
         for path in paths[info.id::info.num_workers] if info else paths:
