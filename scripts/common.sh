@@ -31,7 +31,7 @@ joined_files=(-Dunity=on -Dunity_size=16)
 # What is handed out: libraries are linked in; fmt, of which Debian has no static library, is compiled in.
 as_released=(--buildtype=release -Dprefix=/usr -Dprefer_static=true -Dcpp_args=-DFMT_HEADER_ONLY '-Dcpp_link_args=-static-libstdc++ -static-libgcc'
   "${joined_files[@]}")
-[ "$(uname -m)" != x86_64 ] || as_released+=(-Dold_glibc=enabled)
+case $(uname -m) in x86_64 | aarch64) as_released+=(-Dold_glibc=enabled) ;; esac
 
 # The folder of the build that the demo runs and that packages are made of. `.ci/run` names build/test: the tests' program is compiled by the same commands.
 release_folder=${DSANALYZE_RELEASE_FOLDER:-build/release}

@@ -50,13 +50,13 @@ def sized(struct):
 
 
 def _places():
-    """Where the library may be: where the environment says; else beside the package, be it installed with the program or as a wheel; else where the system looks."""
+    """Where the library may be: where the environment says; else in the package, as a wheel has it, or beside it, installed with the program; else where the system looks."""
     if 'DSANALYZE_LIBRARY' in os.environ:
         yield os.environ['DSANALYZE_LIBRARY']
         return
     here = pathlib.Path(__file__).resolve().parent
-    for above in here.parents[:5]:
-        for folder in ('lib', 'lib64', 'share/dsanalyze/lib'):
+    for above in [here, *list(here.parents)[:5]]:
+        for folder in ('lib', 'lib64'):
             yield above / folder / soname
             yield from sorted((above / folder).glob(f'*-linux-gnu*/{soname}'))
     yield soname

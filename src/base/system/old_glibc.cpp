@@ -1,6 +1,7 @@
-// Symbols by which the program runs with a glibc of 2018 (2.28), although it is linked against a newer one. The linker takes the newest version of
-// each symbol that the C library has; what is defined here, hidden, comes before it, and leads to the version that all have. Whole, and only into the
-// program (meson option old_glibc): what libraries that are linked in ask for is bound to it as well. scripts/package refuses any newer symbol.
+// Symbols by which the program and its library run with a glibc of 2018 (2.28), although they are linked against a newer one. The linker takes the
+// newest version of each symbol that the C library has; what is defined here, hidden, comes before it, and leads to the version that all have. Whole,
+// and only into these two (meson option old_glibc): what libraries that are linked in ask for is bound to it as well. scripts/package refuses any
+// newer symbol.
 //
 // No header of the C library that declares one of these: they are defined here by name alone.
 
@@ -13,18 +14,26 @@
 
 // A jump, so that the arguments, the caller and any exception pass as if it were not there. Works with any signature.
 // clang-format off
+#if defined(__x86_64__)
+#define OLDEST "GLIBC_2.2.5"
+#define SINCE(version) version
+#define JUMP(name) "endbr64\n" "jmp *older_" #name "@GOTPCREL(%rip)\n"
+#else  // AArch64, whose first version is newer than all that x86-64 tells apart here
+#define OLDEST "GLIBC_2.17"
+#define SINCE(version) OLDEST
+#define JUMP(name) "hint #34\n" "adrp x16, :got:older_" #name "\n" "ldr x16, [x16, :got_lo12:older_" #name "]\n" "br x16\n"
+#endif
 #define FORWARD_TO(name, version)                     \
   __asm__(".symver older_" #name "," #name "@" version "\n" \
           ".text\n"                                   \
           ".globl " #name "\n"                        \
           ".hidden " #name "\n"                       \
-          ".type " #name ",@function\n"               \
+          ".type " #name ",%function\n"               \
           #name ":\n"                                 \
-          "endbr64\n"                                 \
-          "jmp *older_" #name "@GOTPCREL(%rip)\n"     \
+          JUMP(name)                                  \
           ".size " #name ",.-" #name "\n")
 // clang-format on
-#define FORWARD(name) FORWARD_TO(name, "GLIBC_2.2.5")
+#define FORWARD(name) FORWARD_TO(name, OLDEST)
 
 // 2.29: errors are no longer told through a function that a program can replace.
 FORWARD(exp);
@@ -36,7 +45,7 @@ FORWARD(hypot);
 // 2.32 and 2.34: what was in libraries of its own is in that of C.
 FORWARD(pthread_sigmask);
 FORWARD(pthread_attr_getstacksize);
-FORWARD_TO(pthread_condattr_setclock, "GLIBC_2.3.3");
+FORWARD_TO(pthread_condattr_setclock, SINCE("GLIBC_2.3.3"));
 FORWARD(pthread_create);
 FORWARD(pthread_detach);
 FORWARD(pthread_getspecific);
@@ -63,17 +72,23 @@ FORWARD(dlsym);
 #define OLDER(name, version) __asm__(".symver older_" #name "," #name "@" version)
 
 // 2.33: stat and its kind are functions; before, they were calls of these, which name the layout of their result.
-OLDER(__xstat, "GLIBC_2.2.5");
-OLDER(__lxstat, "GLIBC_2.2.5");
-OLDER(__fxstat, "GLIBC_2.2.5");
-OLDER(__fxstatat, "GLIBC_2.4");
+OLDER(__xstat, OLDEST);
+OLDER(__lxstat, OLDEST);
+OLDER(__fxstat, OLDEST);
+OLDER(__fxstatat, SINCE("GLIBC_2.4"));
 extern "C" {
 int older___xstat(int layout, const char* path, void* found);
 int older___lxstat(int layout, const char* path, void* found);
 int older___fxstat(int layout, int file, void* found);
 int older___fxstatat(int layout, int folder, const char* path, void* found, int flags);
 }
+#if defined(__x86_64__)
 constexpr int layout_of_the_kernel = 1;
+constexpr long getrandom = 318;
+#else
+constexpr int layout_of_the_kernel = 0;
+constexpr long getrandom = 278;
+#endif
 HIDDEN int stat(const char* path, void* found) { return older___xstat(layout_of_the_kernel, path, found); }
 HIDDEN int stat64(const char* path, void* found) { return older___xstat(layout_of_the_kernel, path, found); }
 HIDDEN int lstat(const char* path, void* found) { return older___lxstat(layout_of_the_kernel, path, found); }
@@ -93,7 +108,6 @@ HIDDEN const char __libc_single_threaded = 0;
 // 2.36, for std::random_device.
 extern "C" long syscall(long number, ...);
 HIDDEN std::uint32_t arc4random() {
-  constexpr long getrandom = 318;
   std::uint32_t value = 0;
   while (syscall(getrandom, &value, sizeof(value), 0) != sizeof(value)) {
   }
@@ -111,6 +125,11 @@ namespace {
 /// What a newer library has, set before anything of the program runs; nullptr in an older one.
 int (*newer_clockwait)(void*, void*, int, const timespec*) = nullptr;
 int (*newer_find_object)(void*, dl_find_object*) = nullptr;
+
+__attribute__((constructor(101))) void find_newer() {
+  newer_clockwait = reinterpret_cast<decltype(newer_clockwait)>(dlsym(RTLD_DEFAULT, "pthread_cond_clockwait"));
+  newer_find_object = reinterpret_cast<decltype(newer_find_object)>(dlsym(RTLD_DEFAULT, "_dl_find_object"));
+}
 
 }  // namespace
 
@@ -165,31 +184,4 @@ HIDDEN int _dl_find_object(void* instruction, dl_find_object* found) {
   if (newer_find_object != nullptr) return newer_find_object(instruction, found);
   Search search{reinterpret_cast<std::uintptr_t>(instruction), found};
   return dl_iterate_phdr(look_at, &search) == 1 ? 0 : -1;
-}
-
-// 2.34: the library runs the program's constructors. Before, the program brought a function that does, and the library still calls that if it is
-// given.
-OLDER(__libc_start_main, "GLIBC_2.2.5");
-extern "C" {
-using Constructor = void (*)(int, char**, char**);
-extern const Constructor __init_array_start[] __attribute__((visibility("hidden")));
-extern const Constructor __init_array_end[] __attribute__((visibility("hidden")));
-void _init();
-int older___libc_start_main(int (*main)(int, char**, char**), int count, char** words, Constructor construct, void (*destruct)(), void (*end)(),
-                            void* stack);
-}
-namespace {
-
-void construct_all(int count, char** words, char** environment) {
-  newer_clockwait = reinterpret_cast<decltype(newer_clockwait)>(dlsym(RTLD_DEFAULT, "pthread_cond_clockwait"));
-  newer_find_object = reinterpret_cast<decltype(newer_find_object)>(dlsym(RTLD_DEFAULT, "_dl_find_object"));
-  _init();
-  for (const Constructor* each = __init_array_start; each != __init_array_end; ++each) (*each)(count, words, environment);
-}
-
-}  // namespace
-
-HIDDEN int __libc_start_main(int (*main)(int, char**, char**), int count, char** words, Constructor /*construct*/, void (* /*destruct*/)(),
-                             void (*end)(), void* stack) {
-  return older___libc_start_main(main, count, words, construct_all, nullptr, end, stack);
 }

@@ -80,11 +80,14 @@ namespace {
 
 /// A file beside the configurations, of which `what` names the kind.
 fs::path python_file(const fs::path& name, const char* what) {
-  const fs::path file = config_directory().parent_path() / "python" / "dsanalyze" / name;
-  std::error_code ignored;
-  if (fs::exists(file, ignored)) return fs::absolute(file);
-  throw Error(fmt::format("the program's {} was not found in {}; set DSANALYZE_DATA_DIR to the folder that holds configs/ and python/", what,
-                          file.parent_path().string()));
+  const fs::path data = config_directory().parent_path();
+  for (const fs::path& folder : {data / "python" / "dsanalyze", data}) {  // the second in a wheel, where all lies in the package's folder
+    std::error_code ignored;
+    if (fs::exists(folder / name, ignored)) return fs::absolute(folder / name);
+  }
+  throw Error(
+      fmt::format("the program's {} was not found in {}/python/dsanalyze; set DSANALYZE_DATA_DIR to the folder that holds configs/ and python/", what,
+                  data.string()));
 }
 
 /// A file that is built in `folder` of the build's tree and installed beside the libraries; empty where it is in neither place.
@@ -92,7 +95,7 @@ fs::path beside_libraries(const char* folder, const char* name) {
   const fs::path program = executable_folder();
   const fs::path installed = program.parent_path();
   for (const fs::path& place :
-       {program / folder / name, installed / DSANALYZE_LIBRARY_FOLDER / "dsanalyze" / name, installed / "share/dsanalyze/lib/dsanalyze" / name}) {
+       {program / folder / name, installed / DSANALYZE_LIBRARY_FOLDER / "dsanalyze" / name, installed / "lib/dsanalyze" / name}) {
     std::error_code ignored;
     if (fs::exists(place, ignored)) return fs::absolute(place);
   }
@@ -146,7 +149,8 @@ std::filesystem::path own_program() {
 
 std::vector<fs::path> client_library_places(const fs::path& program) {
   const fs::path folder = program.parent_path();
-  return {folder / "src/client" / library_name, folder.parent_path() / DSANALYZE_LIBRARY_FOLDER / library_name};
+  return {folder / "src/client" / library_name, folder.parent_path() / DSANALYZE_LIBRARY_FOLDER / library_name,
+          folder.parent_path() / "lib" / library_name};
 }
 
 std::optional<fs::path> find_client_library(std::span<const fs::path> places) {
