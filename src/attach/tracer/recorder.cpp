@@ -274,7 +274,7 @@ PathParts parts_of(int descriptor, const char* path, bool in_folder, char* buffe
   }
   char link[40];
   descriptor_path(descriptor, link);
-  const long length = raw(SYS_readlink, word(link), word(buffer), most_folder_bytes);
+  const long length = raw(SYS_readlinkat, AT_FDCWD, word(link), word(buffer), most_folder_bytes);
   if (length > 0) {
     parts.first = buffer;
     parts.first_length = static_cast<uint32_t>(length);
