@@ -98,7 +98,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     }
     count_steps(sender, at->window, at->step);
     if (at->window) sender.pass_steps += at->window->samples.size();
-    if (at->why == CheckpointMessage::Why::window) sender.last_pass = std::max(sender.last_pass.value_or(sender.pass_steps), sender.pass_steps);
+    if (at->why == CheckpointMessage::Why::window && sender.last_pass) sender.last_pass = std::max(*sender.last_pass, sender.pass_steps);
     measurement();  // A training step was seen, so the training is one, however early it ends.
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
     if (m_stage == Stage::full) {

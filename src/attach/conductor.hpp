@@ -167,6 +167,7 @@ class Conductor {
   void start_measuring(bool steady);
   [[nodiscard]] bool enough(Nanoseconds now);
   [[nodiscard]] std::uint64_t whole_cycles(std::uint64_t steps, std::uint64_t limit) const;
+  [[nodiscard]] std::uint64_t steps_on_device() const;
   [[nodiscard]] std::uint64_t window_steps() const;
   [[nodiscard]] AttachPhase phase() const;
   PhaseMeasurement& measurement();

@@ -73,11 +73,21 @@ std::uint64_t Conductor::whole_cycles(std::uint64_t steps, std::uint64_t limit) 
   return whole <= limit ? whole : steps;
 }
 
+/// A window on a device pays for what is queued there at its end, so it is to be long against that.
+std::uint64_t Conductor::steps_on_device() const {
+  constexpr std::uint64_t many_steps = 50;
+  constexpr double long_seconds = 5;
+  constexpr double windows = 4;  // of a phase, at least
+  const double seconds = std::min(long_seconds, stage_seconds(m_stage) / windows);
+  return std::clamp(static_cast<std::uint64_t>(seconds / std::max(m_step_seconds, 1e-6)), least_steps, many_steps);
+}
+
 std::uint64_t Conductor::window_steps() const {
   const double step_seconds = std::max(m_step_seconds, 1e-6);
-  auto steps = static_cast<std::uint64_t>(std::max(1.0, std::round(window_seconds / step_seconds)));
-  auto limit = static_cast<std::uint64_t>(std::max(1.0, most_window_seconds / step_seconds));
-  if (m_most_steps > 0) limit = std::min(limit, m_most_steps / (2 * least_windows));
+  const std::uint64_t least = m_training.device.cuda ? steps_on_device() : 1;
+  auto steps = std::max(least, static_cast<std::uint64_t>(std::round(window_seconds / step_seconds)));
+  auto limit = std::max(2 * least, static_cast<std::uint64_t>(most_window_seconds / step_seconds));
+  if (m_most_steps > 0) limit = std::min(limit, std::max(m_most_steps / (2 * least_windows), std::min(least, m_most_steps / 2)));
   // Two windows fit between the warm-up and the end of an epoch.
   if (const auto pass = pass_steps(); pass && *pass > 2 * warm_up_steps) limit = std::min(limit, (*pass - 2 * warm_up_steps) / 2);
   steps = whole_cycles(std::min(steps, limit), limit);

@@ -139,6 +139,26 @@ TEST_CASE("nothing is said of the waits of a script that fetches its batches in 
   CHECK_FALSE(says(notes.lines[0], "waits"));
 }
 
+TEST_CASE("a window on a device is long against what is queued there") {
+  struct {
+    double step_seconds;
+    std::uint64_t least;
+  } const cases[]{{0.002, 50}, {0.1, 50}, {0.5, 10}, {2, 3}};
+  for (const auto& [step_seconds, least] : cases) {
+    CAPTURE(step_seconds);
+    Conductor conductor = made(180);
+    conductor.receive(0, DeviceMessage{true, "a device", {}, {}}, 0);
+    Training training;
+    training.batches = 100'000;
+    training.full = training.synthetic = training.cached = step_seconds;
+    training.run(conductor);
+    for (const AttachPhase phase : {AttachPhase::full, AttachPhase::synthetic}) {
+      REQUIRE(!conductor.training().phases.at(phase).by_rank.at(0).empty());
+      for (const StepWindow& window : conductor.training().phases.at(phase).by_rank.at(0)) CHECK(window.samples.size() >= least);
+    }
+  }
+}
+
 TEST_CASE("a window of batches that are handed out again holds whole cycles of them") {
   Training training;
   Conductor conductor = made(60);

@@ -1,24 +1,10 @@
 """Windows of training steps: in the script's own order, with all of their time divided."""
-import sys
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch, unexplained
 from script_rig import ScriptTest
 
-sys.path.insert(0, str(here.parents[1] / 'python'))
-from dsanalyze._attach.device import DeviceClock, as_device_has  # noqa: E402
-
 train = here / 'trainings' / 'train.py'
-
-
-class At:
-    """An event at a time in milliseconds."""
-
-    def __init__(self, at):
-        self.at = at
-
-    def elapsed_time(self, other):
-        return other.at - self.at
 
 
 def epochs(output):
@@ -299,60 +285,6 @@ for epoch in range(3):
         step(x.float().reshape(len(x), -1)[:, :1].repeat(1, 4))
 ''', run(50))
                 self.assertEqual(connection.of('at')[-1].get('tokens'), tokens)
-
-    def launch_on_device(self, seconds):
-        """A script whose steps give a device so much work, which it does while the script goes on."""
-        return self.launch('''
-class Event:
-    def __init__(self, enable_timing):
-        self.at = None
-    def record(self):
-        self.at = max(time.monotonic(), free)
-    def elapsed_time(self, other):
-        return (other.at - self.at) * 1000
-
-waits, free = [], 0
-def synchronize():
-    waits.append(time.sleep(max(0, free - time.monotonic())))
-torch.cuda.is_available = torch.cuda.is_initialized = lambda: True
-torch.cuda.Event, torch.cuda.get_device_name = Event, lambda: 'a device'
-torch.cuda.synchronize = synchronize
-torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all = lambda: [], lambda states: None
-for x, in DataLoader(data(), 4):
-    free = max(time.monotonic(), free) + {}
-    step(x)
-    if len(waits) == 4:
-        print('waits', len(waits))
-        break
-'''.format(seconds), run(5), switch('synthetic'), run(6, 'synthetic'), run(7, 'synthetic'), run(50, 'synthetic'))[1]
-
-    @staticmethod
-    def microseconds(durations):
-        """A device's events tell time as PyTorch does, in milliseconds that are no whole numbers."""
-        return {round(duration / 1000) for duration in durations}
-
-    def test_a_device_is_waited_for_at_the_ends_of_windows_alone_and_what_passes_while_it_works_costs_no_step(self):
-        connection = self.launch_on_device(0.02)
-        device, = connection.of('device')
-        self.assertEqual((device['cuda'], device['device']), (True, 'a device'))
-        self.assertEqual([len(window['compute']) for window in connection.windows()], [5, 6, 7])
-        for window in connection.windows():
-            self.assertEqual([self.microseconds(window[part]) for part in ('wait', 'compute', 'outside', 'hook')], [{0}, {20_000}, {0}, {0}])
-            self.assertEqual(unexplained(window), 0)
-
-    def test_steps_whose_times_on_the_device_contradict_one_another_have_the_scripts_own_times(self):
-        window = {'compute': [5, 5], 'wait': [1, 1], 'hook': [1, 1], 'outside': [0, 0], 'validation': [0, 0], 'begin': 0, 'end': 14}
-        given = {key: list(value) if isinstance(value, list) else value for key, value in window.items()}
-        as_device_has(window, [(5, 0)], [0, 0])
-        as_device_has(window, [(5, 0), (5, 0)], ())
-        self.assertEqual(window, given)
-        clock = DeviceClock()
-        clock._steps = [(At(0), At(5)), (At(4), At(9))]
-        self.assertIsNone(clock.take())
-
-    def test_a_device_that_waits_for_the_script_has_the_scripts_own_times(self):
-        for window in self.launch_on_device(0.0001).windows():
-            self.assertEqual((self.microseconds(window['compute']), unexplained(window)), ({2_000}, 0))
 
 
 if __name__ == '__main__':

@@ -29,23 +29,21 @@ class StepClock:
         self.begin = None
         self.gap = None
         self.shortcut = None  # What follows steps in place of this clock.
-        self.device_ended = None  # Says until when the device has computed. Where it is set, a pass that the script leaves early ends there.
+        self.follows_left = False  # A pass that the script leaves early ends with its last step's computing.
         self.left = None  # The steps of such a pass, until take_left().
         self.skipped = 0
-        self.within = ()  # Of the last window's steps: what of the hook's own time lay within their computing.
         self._open = None
         self._validation_began = None
         self._validation_left = None
         self._doubtful = {}  # By pass that was taken for a validation: its batches, of which an optimizer may still make steps.
         self._raw = []
-        self._withins = []
         self._reset()
 
     def _reset(self):
         self.stepped = 0
         self.steps = 0
         self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = self._batch = 0
-        self._after = self._followed = self._within = 0
+        self._after = self._followed = 0
         self._inside = 0, 0, 0, 0, 0
         self._started = 0
         self._ready = self._paused = None
@@ -54,6 +52,10 @@ class StepClock:
     @property
     def running(self):
         return self._open is not None
+
+    @property
+    def validating(self):
+        return self._validation_began is not None
 
     def __len__(self):
         return len(self._raw)
@@ -92,7 +94,6 @@ class StepClock:
         if self._open is not None:
             self._hook += duration
             self._followed += duration
-            self._within += duration
 
     def _computed(self):
         """Computing ends here, as far as is known: so much of it belongs elsewhere."""
@@ -175,27 +176,26 @@ class StepClock:
     def trained(self, iteration, beside=()):
         """An optimizer steps on the batches of a pass that was taken for a validation: they are steps. To be called before stepped_at().
 
-        Passes `beside` it that handed out as many belong to these steps. Returns how many steps it closed, and the report of the gap between epochs, if
-        it ended one.
+        Passes `beside` it that handed out as many belong to these steps. Returns the report of the gap between epochs, if it ended one.
         """
         doubt = self._doubtful.pop(iteration, None)
         if doubt is None or not doubt.batches or (self._open is None and self.gap is None):
-            return 0, None
+            return None
         doubts = [doubt] + [self._doubtful.pop(other) for other in beside if len(self._doubts_of(other)) == len(doubt.batches)]
         self._take_back(min(doubts, key=lambda each: each.batches[0][1]))
-        closed, between = 0, None
-        if self.device_ended is not None and self._open is not None and not iteration.clocked:
-            closed += self.leave()
+        between = None
+        if self.follows_left and self._open is not None and not iteration.clocked:
+            self.leave()
         for batches in zip(*(each.batches for each in doubts)):
             served, asked, waits, hook, samples = zip(*batches)
-            closed += self.close(min(asked))
+            self.close(min(asked))
             if self.gap is not None:
                 self.gap.start += iteration.start
                 between, self.gap = self.gap.report(min(asked)), None
             self.open(min(asked))
             self.served(max(served), sum(waits), sum(hook), samples[0])
         iteration.clocked = True
-        return closed, between
+        return between
 
     def joined(self, iteration):
         """The same of a pass of which the open step takes batches, too."""
@@ -227,7 +227,6 @@ class StepClock:
             self._computed()
         self._raw.append((self._open, at, self._ready, computed, self._synchronised, self._wait, self._hook, self._validation, self._samples, self.steps,
                           self._ranks, self._outside_ranks, self._after, self._followed, sum(self._inside[:3]), self._batch))
-        self._withins.append(self._within)
         self._open = None
         self._reset()
         return True
@@ -243,8 +242,8 @@ class StepClock:
         if known:
             followed, after, validation, wait, hook = self._inside
             computed = max(computed, self._ready)
-            end = max(computed, self.device_ended())
-            self._raw.append((self._open, end, self._ready, computed, end - computed, wait, hook, validation, self._samples, self.steps, self._ranks, 0, after,
+            end = computed
+            self._raw.append((self._open, end, self._ready, computed, 0, wait, hook, validation, self._samples, self.steps, self._ranks, 0, after,
                               followed, followed + after + validation, self._batch))
             self.gap = Gap(end)
             self.gap.validation = self._validation - validation
@@ -254,7 +253,7 @@ class StepClock:
             self.gap.validation = self._validation
         if self.gap is not None:
             self.gap.start = self._started
-        raw, self._raw, self._withins = self._raw, [], []
+        raw, self._raw = self._raw, []
         self.left = self.begin, end, raw, self.skipped
         self.begin = self._open = None
         self.skipped = 0
@@ -266,9 +265,6 @@ class StepClock:
         begin, self.begin = self.begin, None
         raw, self._raw = self._raw, []
         skipped, self.skipped = self.skipped, 0
-        # Where a validation lies within a step's computing, that is not known.
-        plain = all(inside <= followed + after for *_, after, followed, inside, _ in raw)
-        self.within, self._withins = self._withins if plain else (), []
         return _window(mode, begin, end, raw, skipped, ranks)
 
     def take_left(self, mode, ranks):

@@ -156,7 +156,6 @@ class Engine:
         self._settle([iteration for iteration in asked if not iteration.ended])
         if self.clock.running:
             self.clock.stepped_at(at)
-        self.step_ended()
         for record in found:
             self._introduce(record)
         if not self._thread_known and self.roles.primary is not None:
@@ -176,19 +175,12 @@ class Engine:
         """What was taken for a validation, and is now known to have given the optimizer its batches, was none."""
         for iteration in asked:
             if iteration.record is self.roles.primary:
-                closed, between = self.clock.trained(iteration, [other for other in asked if other is not iteration])
-                self.steps_closed(closed)
+                between = self.clock.trained(iteration, [other for other in asked if other is not iteration])
                 iteration.between = between or iteration.between
         for iteration in asked:
             if iteration.record.training:
                 self.clock.joined(iteration)
         self.clock.forget_doubts()
-
-    def steps_closed(self, count):
-        """So many steps of the clock were closed after the fact."""
-
-    def step_ended(self):
-        """An optimizer's step has ended, and the clock knows."""
 
     def _introduce(self, record):
         """A loader is now known to train, or to be the primary one."""

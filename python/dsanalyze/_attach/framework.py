@@ -40,10 +40,6 @@ class Framework:
             found += [device.name for device in tensorflow.config.list_logical_devices('GPU')]
         return bool(found), found[0] if found else None, None
 
-    def event(self):
-        """A point of time on the device, behind all that it was asked to compute; None where there is no device that has such points."""
-        return None
-
     def synchronise(self):
         """Waits for what JAX and TensorFlow still compute while Python goes on. Returns whether one of them is there."""
         backends = _jax_backends()

@@ -6,7 +6,6 @@ from time import monotonic_ns as now
 
 from . import framework
 from .clock import Gap
-from .device import DeviceClock, as_device_has
 from .engine import Engine
 from .modes import Modes
 from .roles import Randomness
@@ -49,8 +48,7 @@ class Phases(Engine):
         self._epoch = -1
         self._loaders_apart = False  # Several threads ask training loaders for batches.
         self._untold = None  # Why a script that goes on is followed no further.
-        self._device = DeviceClock()
-        self.clock.device_ended = self._device.ended
+        self.clock.follows_left = True
 
     # What happens in the script.
 
@@ -120,14 +118,6 @@ class Phases(Engine):
                 old.recipe = old.replay = None
                 old.lists = []
 
-    def steps_closed(self, count):
-        for _ in range(count):
-            self._device.close()
-
-    def step_ended(self):
-        if self.clock.running:
-            self._device.stepped()
-
     def dropped(self, iteration):
         if iteration.record is self.roles.primary and not self.off:
             framework.current.synchronise()
@@ -168,6 +158,8 @@ class Phases(Engine):
         if self.ends_step(step.iteration):
             self.step_over(step.began)
         if not (framework.current.gradients_enabled() or step.iteration.without_gradients) or (self.roles.training and not record.training):
+            if self.clock.running and not self.clock.validating:
+                step.began = self._synchronise(step.began)  # What the device still has to do is the training step's.
             self.clock.validation_entered(step.began, step.iteration)
             if step.iteration.held:
                 step.iteration.resume(step.iterator)
@@ -181,8 +173,7 @@ class Phases(Engine):
                 return
             step.iteration.thread = get_ident()
             if self.clock.running and not step.iteration.clocked:
-                if self.clock.leave():
-                    self._device.close()
+                self.clock.leave()
                 self._tell_left(step.iteration)
         if epoch and record is self.roles.primary and self._may_announce(step.iteration):
             step.role = primary
@@ -217,8 +208,7 @@ class Phases(Engine):
         if due:
             step.began = self._synchronise(step.began)
         entered = step.began
-        if self.clock.close(entered):
-            self._device.close()
+        self.clock.close(entered)
         if not due:
             self._remaining -= 1
             self.clock.open(entered)
@@ -234,9 +224,6 @@ class Phases(Engine):
         step.iteration.clocked = True
         if not self.off:
             self.clock.open(step.began)
-
-    def _one_loader_trains(self):
-        return sum(record is self.roles.primary or not self.roles.over(record) for record in self.roles.training) == 1
 
     def _tell_left(self, iteration):
         """The pass before this one was left before its end, which the script never asked for: that is known only now."""
@@ -301,7 +288,6 @@ class Phases(Engine):
             step.iteration.between.update(first_batch=wait, samples=samples)
         if step.role is primary:
             if self.clock.running:
-                self._device.served()
                 if self.spent is not None:
                     self.spent.trained()
                 at = now()
@@ -351,10 +337,6 @@ class Phases(Engine):
         window = self.clock.take(self.modes.mode, entered, ranks) if whole else self.clock.take_left(self.modes.mode, ranks)
         if window is not None:
             window['nonfinite'] = self._nonfinite()
-            device = self._device.take()
-            # At an epoch's end the device was waited for after the window.
-            if device is not None and whole and why == 'window' and self._one_loader_trains():
-                as_device_has(window, device, self.clock.within)
             message['window'] = window
         if self.spent is not None:
             message['spent'] = self.spent.take()

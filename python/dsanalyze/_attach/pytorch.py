@@ -55,13 +55,6 @@ class PyTorch(framework.Framework):
         cuda, name, _ = super().device()
         return cuda, name, torch.get_num_threads()
 
-    def event(self):
-        if not torch.cuda.is_initialized():
-            return None
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
     def synchronise(self):
         others_compute = super().synchronise()
         if not torch.cuda.is_initialized():

@@ -127,19 +127,22 @@ const char* Sandbox::make_read_only(const Mount& mount) const noexcept {
 }
 
 const char* Sandbox::make(const Mount& mount) const noexcept {
+  const char* failed = nullptr;
   switch (mount.step.kind) {
-    case Kind::overlay: {
+    case Kind::overlay:
+      failed = make_overlay(mount);
       // What is not written by the command as far as its words say, and cannot be an overlay, stays as it is.
-      const char* const failed = make_overlay(mount);
-      return failed == nullptr || mount.step.required ? failed : make_read_only(mount);
-    }
+      if (failed != nullptr && !mount.step.required) failed = make_read_only(mount);
+      break;
     case Kind::read_only:
-      return make_read_only(mount);
+      failed = make_read_only(mount);
+      break;
     case Kind::bind:
+      if (::mount(mount.step.path.c_str(), mount.target.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) failed = "a bind mount";
       break;
   }
-  if (::mount(mount.step.path.c_str(), mount.target.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0) return nullptr;
-  return errno == ENOENT ? nullptr : "a bind mount";  // Its owner has removed it since.
+  const bool removed_since = failed != nullptr && !mount.step.required && errno == ENOENT;  // by its owner
+  return removed_since ? nullptr : failed;
 }
 
 const char* Sandbox::change_root() const noexcept {

@@ -6,7 +6,6 @@ install() puts it under torch.cuda. Tensors stay where they are: on_device() mak
 """
 import collections
 import contextlib
-import sys
 
 import torch
 
@@ -108,7 +107,7 @@ def synchronize(device=None):
     refuse_while_capturing('synchronize')
     target = device_of(device)
     if not target.has_context:
-        asked['contexts made'] += 1
+        asked['contexts'] += 1
         target.has_context = True
     host_waits_until(max(each.free for each in target.streams))
 
@@ -203,5 +202,3 @@ def install(pinned=True):
     torch.Tensor.is_pinned = lambda tensor, *_: pinned
     torch.Tensor.pin_memory = lambda tensor, *_: tensor
 
-
-sys.modules.setdefault('simulation', sys.modules[__name__])

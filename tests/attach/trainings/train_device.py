@@ -76,12 +76,12 @@ def train_on(number, batch):
         optimizer.zero_grad()
 
 
-def validate(batches):
+def validate():
     with torch.no_grad():
-        for batch in itertools.islice(batches, 5):
+        for batch in DataLoader(range(160), 32, collate_fn=collate) if args.over == 'loader' else [whole] * 5:
             simulation.copy(batch.numel() * batch.element_size(), pinned=not args.pageable)
             simulation.launch(*forward)
-        simulation.item()
+            simulation.item()
 
 
 def source():
@@ -98,10 +98,11 @@ for number, batch in enumerate(source(), 1):
     train_on(number, batch)
     if args.validate and number % args.validate == 0:
         before = simulation.finished()
-        validate(source())
+        validate()
         validated += simulation.finished() - before if number > unmeasured else 0
     if number == unmeasured:
         begin = simulation.finished()
     if number == args.steps:
         break
 print('{:.6f} ms a step'.format((simulation.finished() - begin - validated) / (args.steps - unmeasured) / 1e6))
+print('asked', *('{}={}'.format(what, count) for what, count in sorted(simulation.asked.items())))

@@ -1,0 +1,79 @@
+"""G and the rate as found of trainings on the simulated GPU, by windows of a hundred steps, against the same script over a list and alone."""
+import sys
+import unittest
+
+from fake_launcher import Launcher, Plan, here, run, switch
+
+sys.path.insert(0, str(here / 'device'))
+
+train = here / 'trainings' / 'train_device.py'
+regimes = ('device-bound', 'mixed', 'host-bound', 'perceptron')
+within = 0.01  # of the truth
+steps = 100
+
+
+def truth(*arguments):
+    """Milliseconds a step, as the script itself has them when it is left alone."""
+    return float(Launcher(Plan()).run(train, *arguments).split()[0])
+
+
+def step(windows):
+    """The same of windows, by what they took without validations and the hook's own time."""
+    time = sum(window['end'] - window['begin'] - sum(window['hook']) - sum(window['validation']) for window in windows)
+    return time / sum(len(window['hook']) for window in windows) / 1e6
+
+
+class OnDevice(unittest.TestCase):
+    def profile(self, regime, *options):
+        launcher = Launcher(Plan(*[run(steps)] * 3, switch('synthetic'), run(20, 'synthetic'), *[run(steps, 'synthetic')] * 2))
+        launcher.run(train, regime, *options, '--steps', 650)
+        return launcher.first
+
+    def check(self, *options):
+        for regime in regimes:
+            with self.subTest(regime):
+                connection = self.profile(regime, *options)
+                self.assertEqual(connection.notes(), {})
+                for mode, over, first in (('full', 'loader', 1), ('synthetic', 'list', 1)):
+                    told = step(connection.windows(mode)[first:])
+                    expected = truth(regime, *options, '--over', over)
+                    self.assertAlmostEqual(told / expected, 1, delta=within, msg='{}: {} ms a step, and {} in truth'.format(mode, told, expected))
+
+    def test_without_a_wait(self):
+        self.check()
+
+    def test_a_wait_that_the_device_hides(self):
+        self.check('--wait', 2)
+
+    def test_a_wait_that_it_does_not_hide(self):
+        self.check('--wait', 20)
+
+    def test_gradients_of_several_batches(self):
+        self.check('--accumulate', 4, '--wait', 4)
+
+    def test_steps_that_are_left_out(self):
+        self.check('--skip', 5)
+
+    def test_copies_from_pageable_memory(self):
+        self.check('--pageable', '--elements', 150528)
+
+    def test_two_loaders(self):
+        self.check('--two', '--wait', 2)
+
+    def test_a_validation_inside(self):
+        self.check('--validate', 40, '--wait', 2)
+
+    def test_another_device_than_the_first(self):
+        self.check('--device', 1, '--wait', 4)
+
+    def test_nothing_is_asked_of_the_device_but_to_wait_for_it_at_the_ends_of_windows(self):
+        launcher = Launcher(Plan(*[run(steps)] * 3, switch('synthetic'), *[run(steps, 'synthetic')] * 2))
+        printed = launcher.run(train, 'mixed', '--steps', 650, '--device', 1).splitlines()
+        asked = dict(word.split('=') for word in printed[1].split()[1:])
+        self.assertEqual(asked.get('events'), None)
+        self.assertLessEqual(int(asked['synchronize']), 8)
+        self.assertNotIn('contexts', asked)
+
+
+if __name__ == '__main__':
+    unittest.main()
