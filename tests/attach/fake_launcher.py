@@ -11,7 +11,7 @@ import threading
 
 here = pathlib.Path(__file__).resolve().parent
 site = here.parent.parent / 'python' / 'dsanalyze' / '_attach' / 'site'
-seconds = 60
+seconds = 300  # Until a script is taken for one that hangs, on a machine that is busy, too.
 
 
 class Plan:

@@ -3,7 +3,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -45,8 +44,8 @@ def until(condition, seconds=60):
 
 
 def answers(address):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
-        return line.connect_ex(address.split(':', 1)[1]) == 0
+    """Whether the group has its address still. Nobody asks it: who asks again and again is somebody for whom it waits."""
+    return os.path.exists(address.split(':', 1)[1])
 
 
 def joined(batches):

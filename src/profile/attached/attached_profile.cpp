@@ -356,6 +356,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   take_script_costs(training, result);
 
   result.stalls = attached_stalls(training, result);
+  if (training.device.cuda && result.stalls && result.waits) leave_out_hidden(1 - result.stalls->compute.fraction, *result.waits);
   result.bottleneck = bottleneck_of(training, result);
   if (!result.bottleneck && falls_short_unseen(training, result))
     result.findings.push_back(

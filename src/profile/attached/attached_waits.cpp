@@ -115,6 +115,18 @@ void take_supplies(const AttachedTraining& training, WaitsRecord& waits) {
   }
 }
 
+void leave_out_hidden(double lost_fraction, WaitsRecord& waits) {
+  const double waited = waits.data.fraction;
+  if (waited <= lost_fraction) return;
+  const auto move = [part = lost_fraction / waited](WaitRecord& data, WaitRecord& compute) {
+    const WaitRecord hidden{data.seconds_per_step * (1 - part), data.fraction * (1 - part)};
+    data = {data.seconds_per_step - hidden.seconds_per_step, data.fraction - hidden.fraction};
+    compute = {compute.seconds_per_step + hidden.seconds_per_step, compute.fraction + hidden.fraction};
+  };
+  move(waits.data, waits.compute);
+  for (RankWaitsRecord& rank : waits.by_rank) move(rank.data, rank.compute);
+}
+
 WaitsRecord waits_of(const PhaseMeasurement& phase) {
   WaitsRecord record;
   Sums all;
