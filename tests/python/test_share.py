@@ -44,7 +44,7 @@ def until(condition, seconds=60):
 
 
 def answers(address):
-    """Whether the group has its address still. Nobody asks it: who asks again and again is somebody for whom it waits."""
+    """Whether the group has its address still. It is not asked: who asks again and again is waited for."""
     return os.path.exists(address.split(':', 1)[1])
 
 
