@@ -43,6 +43,8 @@ class Gradients:
         self._depth = 0
         self._last_gradient = 0
         self._watched = set()
+        self._known = set()
+        self.devices = set()  # Of the parameters that optimizers have stepped on, but for the CPU.
         self.made = False  # The script has made an optimizer.
         self._follow_making()
         self._follow_steps()
@@ -111,6 +113,9 @@ class Gradients:
         engine = self._engine()
         if engine is not None:
             try:
+                if id(optimizer) not in self._known:
+                    self._known.add(id(optimizer))
+                    self.devices.update(parameter.device for group in optimizer.param_groups for parameter in group['params'] if parameter.is_cuda)
                 engine.optimizer_stepped()
                 if self._ranks and id(optimizer) not in self._watched:
                     self._watched.add(id(optimizer))
@@ -155,7 +160,7 @@ class Gradients:
         if self._last_gradient:
             engine.clock.waited_for_ranks(ended - self._last_gradient)
             self._last_gradient = 0
-        if self._losses and isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and engine.clock.running and len(engine.losses) < 100000:
+        if self._losses and engine.modes.mode == 'synthetic' and isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and engine.clock.running and len(engine.losses) < 100000:
             engine.losses.append(tensors.detach())
 
     def _follow_collectives(self):

@@ -57,10 +57,9 @@ class PyTorch(framework.Framework):
 
     def synchronise(self):
         others_compute = super().synchronise()
-        if not torch.cuda.is_initialized():
-            return others_compute
-        torch.cuda.synchronize()
-        return True
+        for device in self._gradients.devices:
+            torch.cuda.synchronize(device)
+        return others_compute or bool(self._gradients.devices)
 
     def random_states(self):
         state = torch.get_rng_state()

@@ -58,7 +58,6 @@ def loader():
     return DataLoader(Samples(), 32, collate_fn=collate)
 
 
-simulation.set_device(args.device)
 model = simulation.on_device(torch.nn.Linear(4, 1), args.device)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
 
@@ -66,12 +65,12 @@ optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
 def train_on(number, batch):
     if args.in_place:
         batch.data[0, 0] = number
-    simulation.copy(batch.numel() * batch.element_size(), pinned=not args.pageable)
-    simulation.launch(*forward)
+    simulation.copy(batch.numel() * batch.element_size(), pinned=not args.pageable, device=args.device)
+    simulation.launch(*forward, device=args.device)
     model(batch[0, :4]).sum().backward()
-    simulation.launch(*backward)
+    simulation.launch(*backward, device=args.device)
     if number % args.accumulate == 0 and not (args.skip and number % args.skip == 0):
-        simulation.launch(*optimize)
+        simulation.launch(*optimize, device=args.device)
         optimizer.step()
         optimizer.zero_grad()
 
@@ -79,9 +78,9 @@ def train_on(number, batch):
 def validate():
     with torch.no_grad():
         for batch in DataLoader(range(160), 32, collate_fn=collate) if args.over == 'loader' else [whole] * 5:
-            simulation.copy(batch.numel() * batch.element_size(), pinned=not args.pageable)
-            simulation.launch(*forward)
-            simulation.item()
+            simulation.copy(batch.numel() * batch.element_size(), pinned=not args.pageable, device=args.device)
+            simulation.launch(*forward, device=args.device)
+            simulation.item(args.device)
 
 
 def source():
