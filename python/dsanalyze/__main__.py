@@ -6,9 +6,10 @@ import sys
 
 def main():
     program = pathlib.Path(__file__).resolve().parent / 'bin' / 'dsanalyze'
-    if not program.exists():
-        sys.exit(f'error: {program} is not there: this package was not installed by pip; run the program dsanalyze itself')
-    os.execv(program, ['dsanalyze', *sys.argv[1:]])
+    try:
+        os.execv(program, ['dsanalyze', *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f'error: {program}: {error.strerror}. It is there, and may be executed, where pip has installed the package; unzip keeps that, too')
 
 
 if __name__ == '__main__':

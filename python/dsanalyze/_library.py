@@ -51,7 +51,7 @@ def sized(struct):
 
 def _places():
     """Where the library may be: where the environment says; else in the package, as a wheel has it, or beside it, installed with the program; else where the system looks."""
-    if 'DSANALYZE_LIBRARY' in os.environ:
+    if os.environ.get('DSANALYZE_LIBRARY'):
         yield os.environ['DSANALYZE_LIBRARY']
         return
     here = pathlib.Path(__file__).resolve().parent
@@ -108,7 +108,7 @@ def library():
                 function = getattr(found, name)
                 function.restype, function.argtypes = result, arguments
         except AttributeError as error:
-            raise ImportError(f'{place} is an older libdsanalyze than this package: {error}') from None
+            raise ImportError(f'{place} is no libdsanalyze, or an older one than this package: {error}') from None
         _loaded = found
         return found
     raise ImportError(f'{soname} was not found; set DSANALYZE_LIBRARY to its path ({"; ".join(errors) or "it is not beside this package"})')

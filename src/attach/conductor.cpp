@@ -224,7 +224,7 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
 Answer Conductor::next_steps(Nanoseconds now) {
   for (const auto& [number, member] : m_members) {
     if (!member.at || !member.at->window || member.at->window->samples.empty()) continue;
-    m_step_seconds = std::max(median_step_seconds(*member.at->window), 1e-6);
+    m_step_seconds = typical_step_seconds(*member.at->window);
     m_stage_steps += member.at->window->samples.size();
     break;
   }

@@ -153,7 +153,8 @@ class Conductor {
   DrainLoader start_drain(std::vector<DrainMeasurement>& drains, int workers, double seconds) const;
   void take_drains();
   bool settled();
-  static bool agrees_with_last(Member& member, const StepWindow& window);
+  [[nodiscard]] bool agrees_with_last(Member& member, const StepWindow& window) const;
+  [[nodiscard]] double typical_step_seconds(const StepWindow& window) const;
   [[nodiscard]] bool settled_passes() const;
   [[nodiscard]] std::optional<std::uint64_t> pass_steps() const;
   [[nodiscard]] bool short_passes() const;

@@ -82,14 +82,19 @@ std::uint64_t Conductor::steps_on_device() const {
   return std::clamp(static_cast<std::uint64_t>(seconds / std::max(m_step_seconds, 1e-6)), least_steps, many_steps);
 }
 
+double Conductor::typical_step_seconds(const StepWindow& window) const {
+  return std::max(m_training.device.cuda ? mean_step_seconds(window) : median_step_seconds(window), 1e-6);
+}
+
 std::uint64_t Conductor::window_steps() const {
   const double step_seconds = std::max(m_step_seconds, 1e-6);
   const std::uint64_t least = m_training.device.cuda ? steps_on_device() : 1;
   auto steps = std::max(least, static_cast<std::uint64_t>(std::round(window_seconds / step_seconds)));
   auto limit = std::max(2 * least, static_cast<std::uint64_t>(most_window_seconds / step_seconds));
   if (m_most_steps > 0) limit = std::min(limit, std::max(m_most_steps / (2 * least_windows), std::min(least, m_most_steps / 2)));
-  // Two windows fit between the warm-up and the end of an epoch.
-  if (const auto pass = pass_steps(); pass && *pass > 2 * warm_up_steps) limit = std::min(limit, (*pass - 2 * warm_up_steps) / 2);
+  // Two windows fit between the warm-up and the end of an epoch; on a device, one.
+  if (const auto pass = pass_steps(); pass && *pass > 2 * warm_up_steps)
+    limit = std::min(limit, (*pass - 2 * warm_up_steps) / (m_training.device.cuda ? 1 : 2));
   steps = whole_cycles(std::min(steps, limit), limit);
   return std::max<std::uint64_t>(steps, 1);
 }
@@ -100,7 +105,7 @@ bool Conductor::late(Nanoseconds now) const {
 
 /// Whether a window's step takes as long as that of the rank's window before: within 5 %, or what steps scatter by where they differ among
 /// themselves.
-bool Conductor::agrees_with_last(Member& member, const StepWindow& window) {
+bool Conductor::agrees_with_last(Member& member, const StepWindow& window) const {
   // Batches that come in clumps, one of each worker, give steps of two lengths: then the mean settles and the median need not.
   const double error = median_step_error(window);
   const double scatter = 2 * std::hypot(error, std::exchange(member.last_error, error));
@@ -108,8 +113,8 @@ bool Conductor::agrees_with_last(Member& member, const StepWindow& window) {
     return last > 0 && std::abs(value - last) <= std::clamp(scatter, steady_difference * last, most_scatter * last);
   };
   const double median = median_step_seconds(window);
-  const double mean = step_seconds(window) / static_cast<double>(std::max<std::size_t>(window.samples.size(), 1));
-  const bool by_median = agrees(median, std::exchange(member.last_median, median));
+  const double mean = mean_step_seconds(window);
+  const bool by_median = agrees(median, std::exchange(member.last_median, median)) && !m_training.device.cuda;
   const bool by_mean = agrees(mean, std::exchange(member.last_mean, mean));
   return by_median || by_mean;
 }

@@ -69,7 +69,7 @@ void Conductor::end_pass(Member& member) {
   measurement().pass_steps = *member.last_pass + (gap && gap->first_step_seconds ? 1 : 0);
   if (!window || window->samples.empty() || is_draining()) return;
   if (short_passes()) {
-    m_step_seconds = std::max(median_step_seconds(*window), 1e-6);
+    m_step_seconds = typical_step_seconds(*window);
     if (!member.whole_pass) return;
     if (gap) begin_with(*window, *gap);
     add_to_passes(member, *window);

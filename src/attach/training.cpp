@@ -172,6 +172,10 @@ double step_seconds(const StepWindow& window) { return to_seconds(window.end - w
 
 double median_step_seconds(const StepWindow& window) { return median(steps_of(window)); }
 
+double mean_step_seconds(const StepWindow& window) {
+  return step_seconds(window) / static_cast<double>(std::max<std::size_t>(window.samples.size(), 1));
+}
+
 double median_step_error(const StepWindow& window) {
   constexpr double deviation_by_median = 1.4826;  // of a normal distribution, as is the next
   constexpr double error_by_deviation = 1.2533;

@@ -128,6 +128,8 @@ void leave_out_others(StepWindow& window);
 double step_seconds(const StepWindow& window);
 /// The median step of a window in seconds, without what the hook took.
 double median_step_seconds(const StepWindow& window);
+/// The mean one. On a device, steps by themselves tell how long the process took to ask for them.
+double mean_step_seconds(const StepWindow& window);
 /// The standard error of that, by the steps' median absolute deviation; seconds.
 double median_step_error(const StepWindow& window);
 

@@ -1,10 +1,7 @@
 """G and the rate as found of trainings on the simulated GPU, by windows of a hundred steps, against the same script over a list and alone."""
-import sys
 import unittest
 
 from fake_launcher import Launcher, Plan, here, run, switch
-
-sys.path.insert(0, str(here / 'device'))
 
 train = here / 'trainings' / 'train_device.py'
 regimes = ('device-bound', 'mixed', 'host-bound', 'perceptron')
@@ -34,8 +31,8 @@ class OnDevice(unittest.TestCase):
             with self.subTest(regime):
                 connection = self.profile(regime, *options)
                 self.assertEqual(connection.notes(), {})
-                for mode, over, first in (('full', 'loader', 1), ('synthetic', 'list', 1)):
-                    told = step(connection.windows(mode)[first:])
+                for mode, over in (('full', 'loader'), ('synthetic', 'list')):
+                    told = step(connection.windows(mode)[1:])
                     expected = truth(regime, *options, '--over', over)
                     self.assertAlmostEqual(told / expected, 1, delta=within, msg='{}: {} ms a step, and {} in truth'.format(mode, told, expected))
 
@@ -62,6 +59,16 @@ class OnDevice(unittest.TestCase):
 
     def test_a_validation_inside(self):
         self.check('--validate', 40, '--wait', 2)
+        self.check('--validate', 42, '--accumulate', 4)
+
+    def test_epochs_that_end_in_windows(self):
+        self.check('--epoch', 130)
+
+    def test_passes_that_are_left(self):
+        self.check('--leave', 130)
+
+    def test_a_batch_without_gradients_in_each_step(self):
+        self.check('--teacher')
 
     def test_another_device_than_the_first(self):
         self.check('--device', 1, '--wait', 4)

@@ -110,7 +110,7 @@ Trainer(1)
     def test_without_a_next_sitecustomize_the_import_fails_as_it_would(self):
         launcher = Launcher()
         script = "import sys, site; sys.path[:] = ['{}']; site.execsitecustomize(); print('sitecustomize' in sys.modules, sys.path, len(sys.meta_path))".format(site)
-        self.assertEqual(launcher.start('-S', '-c', script), 'False [] 5\n')
+        self.assertEqual(launcher.start('-S', '-c', script), 'False [] 6\n')
 
     def test_a_launcher_that_is_gone_leaves_a_real_run_alone_and_lets_no_other_train_on(self):
         launcher = Launcher(mode='passive')

@@ -233,6 +233,7 @@ TEST_CASE("the interval of G holds that its batches are a sample of the epoch's"
       window.end = to_nanoseconds(all);
       synthetic.by_rank[0].push_back(std::move(window));
     }
+    launched.training.device.cuda = false;
     return launched;
   };
   std::vector<double> seconds(16);
@@ -243,6 +244,10 @@ TEST_CASE("the interval of G holds that its batches are a sample of the epoch's"
   // The standard error of a mean of 16 of these steps is 9.5 % of it, and Student's t for them is 2.13.
   CHECK(differing.ci95_samples_per_s.low == doctest::Approx(differing.samples_per_s * (1 - 0.203)).epsilon(0.005));
   CHECK(differing.ci95_samples_per_s.high == doctest::Approx(differing.samples_per_s * (1 + 0.203)).epsilon(0.005));
+  // What the process takes for each of them says nothing of a device.
+  LaunchedTraining on_device = launched_with(seconds, samples);
+  on_device.training.device.cuda = true;
+  CHECK(profile_of(on_device).ingestion->ci95_samples_per_s.high == doctest::Approx(differing.samples_per_s));
   // Where a batch's step is as long as its samples, G is the same whichever batches there are.
   for (std::size_t i = 0; i < seconds.size(); ++i) samples[i] = 32000 * seconds[i];
   const RateRecord in_proportion = *profile_of(launched_with(seconds, samples)).ingestion;

@@ -231,9 +231,16 @@ class StepClock:
         self._reset()
         return True
 
-    def leave(self):
+    def worked_on(self, duration):
+        """The device has worked on for so long after the last step, which is closed: that is its computing. Returns the duration."""
+        if self._raw and duration:
+            opened, closed, ready, computed, synchronised, *others = self._raw[-1]
+            self._raw[-1] = (opened, closed + duration, ready, computed, synchronised + duration, *others)
+        return duration
+
+    def leave(self, worked_on=0):
         """The script has left a pass over its loader without asking for its end: the last step ends with its computing, and is none where no optimizer has
-        stepped. What came after lies between two epochs. Returns whether there was a last step."""
+        stepped. What came after lies between two epochs. `worked_on`: how long the device still had to work."""
         if self._validation_began is not None:
             self.validation_ended()
         computed = self.stepped or self._paused
@@ -242,8 +249,9 @@ class StepClock:
         if known:
             followed, after, validation, wait, hook = self._inside
             computed = max(computed, self._ready)
-            end = computed
-            self._raw.append((self._open, end, self._ready, computed, 0, wait, hook, validation, self._samples, self.steps, self._ranks, 0, after,
+            worked_on += self._synchronised
+            end = computed + worked_on
+            self._raw.append((self._open, end, self._ready, computed, worked_on, wait, hook, validation, self._samples, self.steps, self._ranks, 0, after,
                               followed, followed + after + validation, self._batch))
             self.gap = Gap(end)
             self.gap.validation = self._validation - validation
@@ -258,7 +266,6 @@ class StepClock:
         self.begin = self._open = None
         self.skipped = 0
         self._reset()
-        return known
 
     def take(self, mode, end, ranks):
         """The window since the last take(), or nothing where no step was closed."""

@@ -45,6 +45,8 @@ class Phases(Engine):
         super().__init__(link, link.send)
         self.modes = Modes(self.roles, self.note)
         self._remaining = 0
+        self._steps = 0  # That were begun.
+        self._validated = -2  # How many there were when the last validation began.
         self._epoch = -1
         self._loaders_apart = False  # Several threads ask training loaders for batches.
         self._untold = None  # Why a script that goes on is followed no further.
@@ -119,7 +121,7 @@ class Phases(Engine):
                 old.lists = []
 
     def dropped(self, iteration):
-        if iteration.record is self.roles.primary and not self.off:
+        if iteration.record is self.roles.primary and not self.off and self.ends_step(iteration):
             framework.current.synchronise()
             super().dropped(iteration)
 
@@ -159,7 +161,7 @@ class Phases(Engine):
             self.step_over(step.began)
         if not (framework.current.gradients_enabled() or step.iteration.without_gradients) or (self.roles.training and not record.training):
             if self.clock.running and not self.clock.validating:
-                step.began = self._synchronise(step.began)  # What the device still has to do is the training step's.
+                step.began = self._before_validation(step.began)
             self.clock.validation_entered(step.began, step.iteration)
             if step.iteration.held:
                 step.iteration.resume(step.iterator)
@@ -173,7 +175,7 @@ class Phases(Engine):
                 return
             step.iteration.thread = get_ident()
             if self.clock.running and not step.iteration.clocked:
-                self.clock.leave()
+                self.clock.leave(self._device_works_on())
                 self._tell_left(step.iteration)
         if epoch and record is self.roles.primary and self._may_announce(step.iteration):
             step.role = primary
@@ -203,6 +205,7 @@ class Phases(Engine):
         return iteration.announced or self.world == 1 or iteration.stepped or (record.length or record.facts['batches']) == 1
 
     def _begin_step(self, step):
+        self._steps += 1
         first = not step.iteration.announced
         due = first or self._remaining <= 0
         if due:
@@ -230,6 +233,20 @@ class Phases(Engine):
         framework.current.synchronise()
         self.checkpoint('epoch_end', iteration, None)
         self._remaining = 0
+
+    def _device_works_on(self):
+        """How long the device still has had to work on what it was asked for."""
+        began = now()
+        return now() - began if framework.current.synchronise() else 0
+
+    def _before_validation(self, entered):
+        """What the device still has to do is the training step's. Where each step asks for a batch without gradients, that is none of a validation, and not waited for."""
+        steps, self._validated = self._validated, self._steps
+        if self._steps <= steps + 1:
+            return entered
+        if self.clock.stepped:
+            return self._synchronise(entered)
+        return entered + self._device_works_on()
 
     def _synchronise(self, entered):
         """Waits for what the device still has to do, which is the last step's computing; returns the time afterwards."""
@@ -314,16 +331,18 @@ class Phases(Engine):
         if not iteration.disturbed and self.modes.mode == 'full':
             record.length = iteration.handed
         if step.role is other:
+            if self.clock.running and self._steps == self._validated:
+                framework.current.synchronise()  # What it has left to the device is its own.
             self.clock.validation_ended(now())
         elif step.role is primary:
             self.clock.cancel()
-            entered = step.began
-            self._synchronise(entered)
+            fetched = now() - step.began
+            entered = step.began + self.clock.worked_on(self._device_works_on())
             ended = now()
             self.checkpoint('epoch_end', iteration, entered)
             self._remaining = 0
             self.clock.gap = Gap(entered + now() - ended)  # Without the checkpoint.
-            self.clock.gap.start = ended - entered
+            self.clock.gap.start = fetched
 
     # Checkpoints.
 

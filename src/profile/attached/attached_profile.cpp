@@ -26,12 +26,13 @@ constexpr double least_loss = 0.02;
 constexpr double least_turn = 0.1;
 
 /// G: its interval holds what the steps vary by, and that its batches are a sample of those of an epoch.
-RateRecord ingestion_rate(const PhaseMeasurement& synthetic) {
+/// On a device it is that of whole windows alone, as what the process takes for each batch is not what the device does.
+RateRecord ingestion_rate(const PhaseMeasurement& synthetic, bool on_device) {
   RateRecord rate = rate_record(stretches_of(synthetic), "the training's own steps with batches handed out again");
   double half_width = 0;
   for (const auto& [rank, windows] : synthetic.by_rank) {
     const KeptBatches kept(windows);
-    if (kept.count() > 1) half_width = std::max(half_width, rate.samples_per_s * kept.sampling_error() * student_t95(kept.count() - 1));
+    if (kept.count() > 1 && !on_device) half_width = std::max(half_width, rate.samples_per_s * kept.sampling_error() * student_t95(kept.count() - 1));
   }
   Interval& interval = rate.ci95_samples_per_s;
   interval.low = std::max(rate.samples_per_s - std::hypot(rate.samples_per_s - interval.low, half_width), 0.0);
@@ -334,7 +335,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     result.runs.push_back(std::move(*full));
   }
   if (auto synthetic = run_of(training, AttachPhase::synthetic)) {
-    result.ingestion = ingestion_rate(training.phases.at(AttachPhase::synthetic));
+    result.ingestion = ingestion_rate(training.phases.at(AttachPhase::synthetic), training.device.cuda);
     take_rate(*result.ingestion, *synthetic);
     result.runs.push_back(std::move(*synthetic));
   }
@@ -356,7 +357,10 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   take_script_costs(training, result);
 
   result.stalls = attached_stalls(training, result);
-  if (training.device.cuda && result.stalls && result.waits) leave_out_hidden(1 - result.stalls->compute.fraction, *result.waits);
+  if (training.device.cuda && result.ingestion && result.waits && result.run("full") != nullptr) {
+    const RunRecord found = without_pauses(training, AttachPhase::full, *result.run("full"));
+    leave_out_hidden(std::max(1 - found.samples_per_s / result.ingestion->samples_per_s, 0.0), *result.waits);
+  }
   result.bottleneck = bottleneck_of(training, result);
   if (!result.bottleneck && falls_short_unseen(training, result))
     result.findings.push_back(

@@ -26,6 +26,9 @@ parser.add_argument('--skip', type=int, default=0, help="every so many steps an 
 parser.add_argument('--pageable', action='store_true')
 parser.add_argument('--two', action='store_true', help='each step has batches of two loaders')
 parser.add_argument('--validate', type=int, default=0, help='a validation after so many steps')
+parser.add_argument('--epoch', type=int, default=100_000, help='batches')
+parser.add_argument('--leave', type=int, help='batches after which a pass is left')
+parser.add_argument('--teacher', action='store_true', help='each step has a batch without gradients, too')
 parser.add_argument('--elements', type=int, default=256)
 parser.add_argument('--device', type=int, default=0)
 args = parser.parse_args()
@@ -40,7 +43,7 @@ unmeasured = 100
 
 class Samples(Dataset):
     def __len__(self):
-        return 32 * 100_000
+        return 32 * args.epoch
 
     def __getitem__(self, i):
         return 0
@@ -80,7 +83,6 @@ def validate():
         for batch in DataLoader(range(160), 32, collate_fn=collate) if args.over == 'loader' else [whole] * 5:
             simulation.copy(batch.numel() * batch.element_size(), pinned=not args.pageable, device=args.device)
             simulation.launch(*forward, device=args.device)
-            simulation.item(args.device)
 
 
 def source():
@@ -89,11 +91,20 @@ def source():
     return itertools.cycle([whole.clone() for _ in range(16)])
 
 
+def batches():
+    while True:
+        yield from itertools.islice(source(), args.leave)
+
+
 begin = validated = 0
 others = iter(source()) if args.two else None
-for number, batch in enumerate(source(), 1):
+teacher = iter(source()) if args.teacher else None
+for number, batch in enumerate(batches(), 1):
     if others:
         next(others)
+    if teacher:
+        with torch.no_grad():
+            next(teacher)
     train_on(number, batch)
     if args.validate and number % args.validate == 0:
         before = simulation.finished()

@@ -11,6 +11,19 @@ from _imports import when_imported
 del sys.modules['_imports']
 
 
+class _WithoutBytecode:
+    """Finds the hook's own modules, of which a Python that did not install them leaves nothing in their folder."""
+
+    def find_spec(self, name, path=None, target=None):
+        if not name.startswith('_dsanalyze_attach.'):
+            return None
+        from importlib.machinery import PathFinder
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None:
+            spec.loader.set_data = lambda *_, **__: None
+        return spec
+
+
 class _Packages:
     """Finds the hook, and where nothing else does the package that scripts import for dsanalyze.watch()."""
 
@@ -97,7 +110,8 @@ def _run_next(own):
 
 _own = os.path.dirname(os.path.abspath(__file__))
 _quiet_tracker()
-if os.environ.get('DSANALYZE_ATTACH'):
+if os.environ.get('DSANALYZE_ATTACH') and sys.version_info >= (3, 6):
+    sys.meta_path.insert(0, _WithoutBytecode())
     sys.meta_path.append(_Packages(os.path.dirname(_own)))
     if 'torch' not in sys.modules:
         _watch_pytorch()
