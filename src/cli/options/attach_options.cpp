@@ -36,9 +36,11 @@ void AttachOptions::check() const {
     if (passive() && m_typed.given(name))
       throw UsageError(fmt::format("{}: is for phases; a run under --passive clocks the training from its start to its end", name));
   if (passive() && m_typed.given("--trace")) throw UsageError("--trace: what a run under --passive reads is not traced; leave one of the two out");
-  if (passive() && m_typed.given("--sandbox")) throw UsageError("--sandbox: a run under --passive writes where it always does");
-  if (m_typed.given("--sandbox") && m_typed.given("--keep-output"))
-    throw UsageError("--sandbox: --keep-output is an ordinary run, without one; leave one of the two out");
+  for (const char* const name : {"--sandbox", "--keep"}) {
+    if (passive() && m_typed.given(name)) throw UsageError(fmt::format("{}: a run under --passive writes where it always does", name));
+    if (m_typed.given(name) && m_typed.given("--keep-output"))
+      throw UsageError(fmt::format("{}: --keep-output is an ordinary run, without a sandbox; leave one of the two out", name));
+  }
   if (passive() && m_typed.given("--keep-output")) throw UsageError("--keep-output: a run under --passive keeps its output in any case");
 }
 
@@ -67,6 +69,13 @@ SandboxPlan sandbox_for(const TypedOptions& typed, const std::vector<std::string
   settings.working_directory = std::filesystem::current_path();
   settings.words.assign(words.begin() + 1, words.end());
   settings.shared = shared_with_sandboxes(settings.working_directory);
+  if (typed.given("--keep")) {
+    std::error_code error;
+    settings.shared.push_back(std::filesystem::canonical(typed.text("--keep"), error));
+    if (error) throw UsageError(fmt::format("--keep: {} is not there; make it before, so that it can be kept", typed.text("--keep")));
+    if (lies_in(settings.working_directory.native(), settings.shared.back()))
+      throw UsageError("--keep: the command works in there, so nothing would be discarded; name what is to stay, or pass --keep-output");
+  }
   settings.layers_chosen = typed.given("--sandbox");
   settings.layers = settings.layers_chosen ? chosen_layers(typed.text("--sandbox"), settings.working_directory) : layers_folder();
   return plan_sandbox(settings);

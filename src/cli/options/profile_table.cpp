@@ -192,6 +192,9 @@ constexpr std::array profile_rows{
     option("--sandbox", "DIR", "where the files that the command writes lie until they are discarded (the folder of profiles)")
         .offers("FILE")
         .on("profile", "launch"),
+    option("--keep", "PATH", "a file or folder that is no part of the sandbox: what the command writes there stays")
+        .offers("FILE")
+        .on("profile", "launch"),
     flag("--keep-output", "an ordinary run: what the command writes stays").on("profile", "launch"),
     option("--hang-timeout", "TIME",
            "the longest that one rank may keep the others waiting, and the first batch its training ({default}); with --passive: after so long "

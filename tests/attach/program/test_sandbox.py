@@ -106,6 +106,15 @@ class Sandbox(ProgramTest):
         self.assertEqual([run['name'] for run in result['runs']], ['full', 'synthetic', 'prep', 'cached'])
         self.assert_untouched()
 
+    def test_what_is_to_be_kept_stays_and_all_else_is_discarded(self):
+        self.profile('--keep', 'out')
+        self.assertTrue((self.work / 'out' / 'sub').is_dir())
+        others = [{path: facts for path, facts in each.items() if not path.startswith('out')} for each in (tree(self.work), self.before)]
+        self.assertEqual(*others)
+        for options, why in ((['out/none'], 'is not there'), (['.'], 'the command works in there'), (['out', '--keep-output'], 'leave one of the two out')):
+            run = self.run_program('--keep', *options, command=[sys.executable, self.path], cwd=self.work)
+            self.assertEqual((run.returncode, why in run.stderr), (2, True), run.stderr)
+
     def test_it_is_discarded_whatever_is_killed(self):
         for signals in ([signal.SIGINT], [signal.SIGINT, signal.SIGINT], [signal.SIGKILL]):
             self.changed.unlink(missing_ok=True)
