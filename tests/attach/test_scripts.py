@@ -245,6 +245,19 @@ for number, (x,) in enumerate(DataLoader(data(), 4)):
 ''', run(10), switch('synthetic'), run(5, 'synthetic'), run(5, 'synthetic'))
         self.assertEqual([window['nonfinite'] for window in connection.windows()[:3]], [0, 1, 0])
 
+    def test_workers_without_a_share_of_the_stream_end_at_once_and_the_others_are_followed(self):
+        _, connection = self.launch('''
+from torch.utils.data import IterableDataset, get_worker_info
+class OneShard(IterableDataset):
+    def __iter__(self):
+        worker = get_worker_info()
+        yield from (torch.randn(4) for _ in range(4000 if worker is None or worker.id == 0 else 0))
+for x in DataLoader(OneShard(), 4, num_workers=4):
+    step(x)
+''', run(5), switch('synthetic'), run(10, 'synthetic'), switch('full'), run(10), drain(4, 8, which='warm'), drain(4, 8), switch('cached'), run(10, 'cached'), end)
+        self.assertNotIn('hook-failed', connection.notes())
+        self.assertEqual([window['mode'] for window in connection.windows()], ['full', 'synthetic', 'full', 'cached'])
+
     def test_a_worker_that_hangs_ends_a_switch_in_time(self):
         _, connection = self.launch('''
 sys.modules['_dsanalyze_attach.iteration'].discard_seconds = 0.5

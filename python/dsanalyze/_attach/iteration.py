@@ -363,7 +363,8 @@ class Iteration:
 
     @staticmethod
     def _prime(iterator):
-        while len(iterator._task_info) < iterator._prefetch_factor * iterator._num_workers:
+        # A worker whose share of a stream is over answers nothing more, and what it was asked for still counts.
+        while max(len(iterator._task_info), iterator._tasks_outstanding) < iterator._prefetch_factor * iterator._num_workers:
             sent = iterator._send_idx
             iterator._try_put_index()
             if iterator._send_idx == sent:
