@@ -24,7 +24,8 @@ double longest_step(const AttachedTraining& training) {
   double longest = 0;
   for (const auto& [phase, measured] : training.phases)
     for (const auto& [rank, windows] : measured.by_rank)
-      for (const StepWindow& window : windows) longest = std::max(longest, training.device.cuda ? mean_step_seconds(window) : median_step_seconds(window));
+      for (const StepWindow& window : windows)
+        longest = std::max(longest, training.device.cuda ? mean_step_seconds(window) : median_step_seconds(window));
   return longest;
 }
 

@@ -27,8 +27,8 @@ void take_others(const LaunchedTraining& launched, const HostFacts& host, Profil
 
 /// The mean step of a phase in its parts, with what lies between its epochs; of several ranks, the mean of theirs, and each rank's own.
 WaitsRecord waits_of(const PhaseMeasurement& phase);
-/// The process waits for a batch while a device works through its queue: where rates say that the training loses less to data, 0 to 1, the rest of that
-/// waiting is computing.
+/// The process waits for a batch while a device works through its queue: where rates say that the training loses less to data, 0 to 1, the rest of
+/// that waiting is computing.
 void leave_out_hidden(double lost_fraction, WaitsRecord& waits);
 /// The waits for a batch, one a step, of all ranks, seconds.
 std::vector<double> data_waits(const std::map<int, std::vector<StepWindow>>& windows);
