@@ -130,6 +130,28 @@ for epoch in range(int(sys.argv[1])):
             self.assertEqual(run.returncode, 0 if passive else 1)
             self.assert_nothing_left()
 
+    def test_a_training_without_a_loader_is_told_what_one_needs_long_before_the_time_budget_is_over(self):
+        script = self.folder / 'script.py'
+        script.write_text("""
+import time, torch
+from torch.utils.data import DataLoader
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while True:
+    model(torch.randn(4, 4)).sum().backward()
+    optimizer.step()
+    time.sleep(0.01)
+""")
+        running = subprocess.Popen(self.command('--time-budget', '600s', command=[sys.executable, script]), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env=self.environment)
+        try:
+            said = next(line for line in running.stderr if 'no training step was seen yet' in line)
+        finally:
+            running.terminate()
+            running.communicate()
+        self.assertIn('for batch in dsanalyze.watch(loader)', said)
+        self.assertIn('no batch of a DataLoader', said)
+
     def test_a_training_of_a_few_steps_is_told_how_many_were_seen_and_how_many_it_takes(self):
         run = self.run_program(command=[*train, '--samples', 12])
         self.assertEqual(run.returncode, 1, run.stderr)
