@@ -144,7 +144,8 @@ TEST_CASE("a window on a device is long against what is queued there") {
     double step_seconds;
     std::uint64_t least;
   } const cases[]{{0.002, 50}, {0.1, 50}, {0.5, 10}, {2, 3}};
-  for (const auto& [step_seconds, least] : cases) {
+  for (const auto& each : cases) {
+    const double step_seconds = each.step_seconds;
     CAPTURE(step_seconds);
     Conductor conductor = made(180);
     conductor.receive(0, DeviceMessage{true, "a device", {}, {}}, 0);
@@ -154,7 +155,7 @@ TEST_CASE("a window on a device is long against what is queued there") {
     training.run(conductor);
     for (const AttachPhase phase : {AttachPhase::full, AttachPhase::synthetic}) {
       REQUIRE(!conductor.training().phases.at(phase).by_rank.at(0).empty());
-      for (const StepWindow& window : conductor.training().phases.at(phase).by_rank.at(0)) CHECK(window.samples.size() >= least);
+      for (const StepWindow& window : conductor.training().phases.at(phase).by_rank.at(0)) CHECK(window.samples.size() >= each.least);
     }
   }
 }
