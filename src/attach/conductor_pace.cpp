@@ -73,11 +73,12 @@ std::uint64_t Conductor::whole_cycles(std::uint64_t steps, std::uint64_t limit) 
   return whole <= limit ? whole : steps;
 }
 
-/// A window on a device pays for what is queued there at its end, so it is to be long against that.
+/// A window on a device begins with an empty queue, so the device waits for the process once: a fiftieth of the window at most, or what a process
+/// takes to ask for one step against 5 s.
 std::uint64_t Conductor::steps_on_device() const {
   constexpr std::uint64_t many_steps = 50;
   constexpr double long_seconds = 5;
-  constexpr double windows = 4;  // of a phase, at least
+  constexpr double windows = 4;  // of a phase, at least: an interval takes several
   const double seconds = std::min(long_seconds, stage_seconds(m_stage) / windows);
   return std::clamp(static_cast<std::uint64_t>(seconds / std::max(m_step_seconds, 1e-6)), least_steps, many_steps);
 }

@@ -29,12 +29,12 @@ namespace dsanalyze {
 namespace {
 
 constexpr int poll_milliseconds = 20;
-constexpr double look_seconds = 1;            ///< between two looks for processes that use PyTorch without the hook
-constexpr double later_look_seconds = 2;      ///< and for those without tracer, once the hook has spoken
-constexpr double memory_seconds = 0.5;        ///< between two looks at the training's memory, at least
-constexpr Nanoseconds looks_apart = 100;      ///< times the CPU time that such a look takes
-constexpr double without_loader_seconds = 8;  ///< of optimizer steps until their script is told what a loader needs
-constexpr double deaf_seconds = 30;           ///< until a process that the hook has not announced is one without the hook
+constexpr double look_seconds = 1;         ///< between two looks for processes that use PyTorch without the hook
+constexpr double later_look_seconds = 2;   ///< and for those without tracer, once the hook has spoken
+constexpr double memory_seconds = 0.5;     ///< between two looks at the training's memory, at least
+constexpr Nanoseconds looks_apart = 100;   ///< times the CPU time that such a look takes
+constexpr std::uint64_t steps_alone = 20;  ///< of optimizers, without any batch: their script is told what a loader needs
+constexpr double deaf_seconds = 30;        ///< until a process that the hook has not announced is one without the hook
 
 std::string how_it_ended(const LaunchedTraining& launched) {
   const std::string error = launched.training.error.empty() ? "" : fmt::format(" ({})", printable(launched.training.error));
@@ -384,7 +384,7 @@ class Launch {
     }
     if (to_seconds(now - m_start) > m_settings.start_seconds)
       throw StandsStill(fmt::format("{} The command has run for {:.0f} s", no_step_text(), m_settings.start_seconds));
-    const bool without_loader = m_train_like_since && seen->batches == 0 && to_seconds(now - *m_train_like_since) > without_loader_seconds;
+    const bool without_loader = seen && seen->batches == 0 && seen->optimizer_steps >= steps_alone;
     if (!m_said_waiting && (without_loader || to_seconds(now - m_start) > m_settings.plan.seconds)) {
       m_said_waiting = true;
       m_events.note(fmt::format("no training step was seen yet ({}): waiting for one, up to {:.0f} s from the command's start{}", seen_text(),

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/syscall.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -82,12 +83,11 @@ int older___lxstat(int layout, const char* path, void* found);
 int older___fxstat(int layout, int file, void* found);
 int older___fxstatat(int layout, int folder, const char* path, void* found, int flags);
 }
+// _STAT_VER_KERNEL of glibc's sysdeps, which its headers no longer have.
 #if defined(__x86_64__)
 constexpr int layout_of_the_kernel = 1;
-constexpr long getrandom = 318;
 #else
 constexpr int layout_of_the_kernel = 0;
-constexpr long getrandom = 278;
 #endif
 HIDDEN int stat(const char* path, void* found) { return older___xstat(layout_of_the_kernel, path, found); }
 HIDDEN int stat64(const char* path, void* found) { return older___xstat(layout_of_the_kernel, path, found); }
@@ -109,7 +109,7 @@ HIDDEN const char __libc_single_threaded = 0;
 extern "C" long syscall(long number, ...);
 HIDDEN std::uint32_t arc4random() {
   std::uint32_t value = 0;
-  while (syscall(getrandom, &value, sizeof(value), 0) != sizeof(value)) {
+  while (syscall(SYS_getrandom, &value, sizeof(value), 0) != sizeof(value)) {
   }
   return value;
 }
