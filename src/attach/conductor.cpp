@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -16,12 +17,17 @@ constexpr std::uint64_t kept_batches = 16;
 
 }  // namespace
 
-Conductor::Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events)
-    : m_plan(std::move(plan)), m_use(std::move(use)), m_events(events), m_share_seconds(m_plan.seconds) {}
+Conductor::Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events, AttachedTraining so_far)
+    : m_plan(std::move(plan)), m_use(std::move(use)), m_events(events), m_training(std::move(so_far)), m_share_seconds(m_plan.seconds) {
+  plan_steps();
+  m_training.steps = 0;
+  m_training.other_loaders.clear();
+}
 
 AttachPhase Conductor::phase() const {
-  if (m_stage == Stage::full || m_stage == Stage::fewer_cores) return AttachPhase::full;
-  return m_stage == Stage::cached ? AttachPhase::cached : AttachPhase::synthetic;
+  if (m_stage == Stage::cached) return AttachPhase::cached;
+  if (m_stage == Stage::busy) return AttachPhase::busy;
+  return m_stage == Stage::synthetic ? AttachPhase::synthetic : AttachPhase::full;
 }
 
 PhaseMeasurement& Conductor::measurement() { return m_stage == Stage::fewer_cores ? *m_training.on_fewer_cores : m_training.phases[phase()]; }
@@ -30,7 +36,7 @@ void Conductor::take_memory(Bytes memory) {
   const auto take = [memory](std::optional<Bytes>& peak) { peak = std::max(peak.value_or(0), memory); };
   if (m_stage == Stage::drains) {
     if (!m_training.drains.empty()) take(drain().memory_peak);
-  } else if (m_stage == Stage::full || m_stage == Stage::synthetic || m_stage == Stage::cached) {
+  } else if (!is_draining() && m_stage != Stage::fewer_cores && !finished()) {
     if (const auto measured = m_training.phases.find(phase()); measured != m_training.phases.end()) take(measured->second.memory_peak);
   }
 }
@@ -106,7 +112,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
       take_spent(sender);
       if (at->window && at->why != CheckpointMessage::Why::switched)
         measurement().seen.push_back(
-            {m_round, at->window->begin, at->window->end, std::accumulate(at->window->samples.begin(), at->window->samples.end(), 0.0)});
+            {m_training.starts, at->window->begin, at->window->end, std::accumulate(at->window->samples.begin(), at->window->samples.end(), 0.0)});
     }
     if (at->why != CheckpointMessage::Why::epoch_end) begin_pass(sender);
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
@@ -152,7 +158,7 @@ Conductor::Answers Conductor::let_finish_epoch() {
   for (auto& [number, member] : m_members) {
     if (!member.trains || !member.at || member.at->why != CheckpointMessage::Why::window) continue;
     member.at.reset();
-    answers.push_back({number, RunSteps{phase(), unbounded}});
+    answers.push_back({number, RunSteps{unbounded}});
   }
   return answers;
 }
@@ -185,7 +191,7 @@ Conductor::Answers Conductor::meet(Nanoseconds now) {
     for (auto& [number, member] : m_members) {
       if (!member.trains || at_start(member)) continue;
       member.at.reset();
-      answers.push_back({number, RunSteps{phase(), unbounded}});
+      answers.push_back({number, RunSteps{unbounded}});
     }
     return answers;
   }
@@ -195,12 +201,13 @@ Conductor::Answers Conductor::meet(Nanoseconds now) {
 Conductor::Answers Conductor::decide(Nanoseconds now) {
   const Member& first = std::ranges::find_if(m_members, [](const auto& each) { return each.second.trains; })->second;
   if (!m_begin) {
-    m_begin = now;
+    m_begin = now - to_nanoseconds(m_training.earlier_seconds);
     m_stage_begin = now + to_nanoseconds(m_plan.settling_seconds);
     m_stage_use = m_use();
-    plan_steps(first);
+    // Starting workers and filling queues takes longer than the shares say, which would leave fewer cores nothing.
+    if (plans_fewer_cores()) m_share_seconds = m_plan.seconds - fewer_seconds();
     m_events.progress({.activity = "profiling the training"});
-    return answer_all(RunSteps{AttachPhase::full, 1});  // How long a step takes is not known yet.
+    return answer_all(RunSteps{1});  // How long a step takes is not known yet.
   }
   if (is_draining()) {
     take_drains();
@@ -208,8 +215,9 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   }
   const auto why = first.at->why;
   if (why == CheckpointMessage::Why::switched) m_stage_begin = now;  // What was discarded, and workers that started, cost the phase no time.
-  if (why == CheckpointMessage::Why::switched && first.at->kept > 0) measurement().kept_batches = first.at->kept;
+  if (why == CheckpointMessage::Why::switched) take_kept();
   if (why == CheckpointMessage::Why::window) return answer_all(next_steps(now));
+  if (m_stage == Stage::full && !is_wanted(Stage::full)) return answer_all(start_following(now));
   if (why == CheckpointMessage::Why::start && short_passes()) return answer_all(next_pass(now));
   // After a switch, and at the start of an epoch, the loader's queues fill again.
   m_warming_up = true;
@@ -218,7 +226,18 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   const double taken = to_seconds(now - m_stage_begin) / stage_seconds(m_stage);
   constexpr double too_long = 3;
   if (why == CheckpointMessage::Why::start && taken > (measurement().by_rank.empty() ? too_long : 1)) return answer_all(next_stage(now));
-  return answer_all(RunSteps{phase(), warm_up_window()});
+  return answer_all(RunSteps{warm_up_window()});
+}
+
+/// Of all ranks, that which has the fewest: they take as many steps.
+void Conductor::take_kept() {
+  m_copies = 0;
+  if (m_stage != Stage::busy && m_stage != Stage::synthetic) return;
+  for (const auto& [number, member] : m_members) {
+    if (!member.at) continue;
+    m_copies = m_copies == 0 ? member.at->copies : std::min(m_copies, member.at->copies);
+    measurement().kept_batches = member.at->kept;
+  }
 }
 
 Answer Conductor::next_steps(Nanoseconds now) {
@@ -228,19 +247,20 @@ Answer Conductor::next_steps(Nanoseconds now) {
     m_stage_steps += member.at->window->samples.size();
     break;
   }
+  if (m_stage == Stage::full && !is_wanted(Stage::full)) return start_following(now);  // An earlier start has done that.
   return m_warming_up ? warm_up(now) : measure(now);
 }
 
 Answer Conductor::warm_up(Nanoseconds now) {
   const bool steady = settled();
-  if (now < m_stage_begin || (!steady && !late(now))) return RunSteps{phase(), warm_up_window()};
+  if (now < m_stage_begin || (!steady && !late(now))) return RunSteps{warm_up_window()};
   start_measuring(steady);
   const double left = stage_seconds(m_stage) - to_seconds(now - m_stage_begin);
-  if (steady || left > static_cast<double>(least_steps) * m_step_seconds) return RunSteps{phase(), window_steps()};
+  if (steady || left > static_cast<double>(least_steps) * m_step_seconds) return RunSteps{window_steps()};
   // No time is left for others: these steps are what is known of the phase.
   if (measurement().by_rank.empty()) measurement().before = m_stage_use;
   take_windows();
-  return enough(now) ? next_stage(now) : RunSteps{phase(), least_steps};
+  return enough(now) ? next_stage(now) : RunSteps{least_steps};
 }
 
 void Conductor::start_measuring(bool steady) {
@@ -258,12 +278,8 @@ void Conductor::use_from(const TreeUse& begin) {
   taken.before = taken.before && taken.after ? moved(*taken.before, *taken.after, begin) : begin;
 }
 
-/// Batches that are handed out in another round are others.
 void Conductor::keep(int rank, StepWindow window) {
-  if (m_stage == Stage::synthetic) leave_out_others(window);
-  if (window.samples.empty()) return;
-  for (std::uint64_t& batch : window.batch) batch += batch > 0 ? m_kept_before : 0;
-  measurement().by_rank[rank].push_back(std::move(window));
+  if (!window.samples.empty()) measurement().by_rank[rank].push_back(std::move(window));
 }
 
 void Conductor::take_windows() {
@@ -279,39 +295,72 @@ Answer Conductor::measure(Nanoseconds now) {
   take_windows();
   if (enough(now)) return next_stage(now);
   say_waiting_so_far();
-  return RunSteps{phase(), window_steps()};
+  return RunSteps{window_steps()};
 }
 
 Answer Conductor::next_stage(Nanoseconds now) {
   say_phase();
-  m_cut_short |= m_most_steps > 0 && m_stage_steps >= m_most_steps;
-  switch (m_stage) {
+  if (m_stage == Stage::synthetic) say_time();
+  if (m_stage == Stage::fewer_cores) return end_fewer_cores(now);
+  measurement().complete = true;
+  m_is_first = false;
+  return start_following(now);
+}
+
+const AttachedTraining& Conductor::end(Nanoseconds now) {
+  if (m_begin) m_training.earlier_seconds = to_seconds(now - *m_begin);
+  const auto measured = m_training.phases.find(phase());
+  if (m_is_first && !is_draining() && measured != m_training.phases.end()) measured->second.complete |= !measured->second.by_rank.empty();
+  return m_training;
+}
+
+/// Whether the plan has it, and no start has completed it.
+bool Conductor::is_wanted(Stage stage) const {
+  const auto is_complete = [this](AttachPhase phase) {
+    const auto found = m_training.phases.find(phase);
+    return found != m_training.phases.end() && found->second.complete;
+  };
+  const bool all = m_plan.phases == Phases::all;
+  switch (stage) {
     case Stage::full:
-      if (m_plan.phases == Phases::full) return start_stage(Stage::done, now);
-      return start_stage(m_plan.phases == Phases::full_and_prep ? Stage::warm : Stage::synthetic, now);
-    case Stage::synthetic:
-      return start_stage(m_training.drains.empty() ? Stage::warm : Stage::cached, now);
+      return !is_complete(AttachPhase::full);
     case Stage::cached:
-      return another_round(now) ? start_round(now) : start_stage(Stage::fewer_drains, now);
-    case Stage::fewer_cores:
-      return end_fewer_cores(now);
+      return all && can_be_cached() && !is_complete(AttachPhase::cached);
+    case Stage::busy:
+      return all && can_be_cached() && m_training.loader && m_training.loader->workers > 0 && !is_complete(AttachPhase::busy);
+    case Stage::synthetic:
+      return all && !is_complete(AttachPhase::synthetic);
+    case Stage::drains:
+      return m_plan.phases != Phases::full && !m_training.drained;
+    case Stage::fewer_drains:
+      return all;
     default:
-      return start_stage(Stage::done, now);
+      return false;
   }
 }
 
+std::size_t Conductor::phases_with_steps() const {
+  constexpr std::array stages{Stage::full, Stage::cached, Stage::busy, Stage::synthetic};
+  return static_cast<std::size_t>(std::ranges::count_if(stages, [this](Stage stage) { return is_wanted(stage); }));
+}
+
+/// The next phase that is wanted.
+Answer Conductor::start_following(Nanoseconds now) {
+  if (m_plan.phases == Phases::all && !can_be_cached()) m_training.cached_not_separable = true;
+  constexpr std::array stages{Stage::cached, Stage::busy, Stage::synthetic, Stage::drains, Stage::fewer_drains};
+  const auto* const next = std::ranges::find_if(stages, [&](Stage stage) {
+    if (!is_wanted(stage)) return false;
+    m_training.out_of_time |= !fits(stage, now);
+    return fits(stage, now);
+  });
+  if (next == stages.end()) return start_stage(Stage::done, now);
+  const bool from_memory = *next == Stage::cached || *next == Stage::busy || *next == Stage::drains;
+  return start_stage(from_memory && !m_is_warm ? Stage::warm : *next, now);
+}
+
 Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
-  if (stage == Stage::cached && m_plan.phases == Phases::full_and_prep) stage = Stage::done;
-  if (stage == Stage::cached && !can_be_cached()) {
-    m_training.cached_not_separable = true;
-    stage = m_training.stream_goes_on() ? Stage::done : Stage::fewer_drains;
-  }
   if (stage == Stage::fewer_drains && !take_cores(now)) stage = Stage::done;
   if (stage == Stage::fewer_cores) start_fewer_cores(now);
-  if (!fits(stage, now)) {
-    m_training.out_of_time = true;
-    stage = Stage::done;
-  }
   m_stage = stage;
   m_stage_begin = now;
   m_stage_use = m_use();
@@ -326,8 +375,9 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
     member.full_since.reset();
   }
   switch (stage) {
+    case Stage::busy:
     case Stage::synthetic:
-      return SwitchPhase{AttachPhase::synthetic, kept_batches, m_plan.kept_bytes};
+      return SwitchPhase{phase(), kept_batches, m_plan.kept_bytes};
     case Stage::cached:
       return SwitchPhase{AttachPhase::cached, 0, 0};
     case Stage::warm:
@@ -342,18 +392,6 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
       break;
   }
   return PlainAnswer::end;
-}
-
-/// The first round takes few steps of each phase, so that one epoch is enough for all. What time it leaves is for more of them.
-Answer Conductor::start_round(Nanoseconds now) {
-  m_most_steps = 0;
-  m_cut_short = false;
-  m_kept_before += m_training.phases[AttachPhase::synthetic].kept_batches;
-  const double of_phases = stage_seconds(Stage::full) + stage_seconds(Stage::synthetic) + stage_seconds(Stage::cached);
-  const double reserved = plans_fewer_cores() ? fewer_seconds() : 0;
-  m_share_seconds = std::min(m_share_seconds, m_share_seconds * (m_plan.seconds - reserved - to_seconds(now - *m_begin)) / of_phases);
-  ++m_round;
-  return start_stage(Stage::full, now);
 }
 
 }  // namespace dsanalyze

@@ -23,9 +23,9 @@ class StandsStill : public Error {
   using Error::Error;
 };
 
-/// Leads the ranks of a launched training through the phases full, synthetic, prep and cached, at steps that all of them reach; then, where that was
-/// planned, through drains and the phase full on fewer cores. It decides and keeps what was measured; it neither sends nor waits. Threads: one at a
-/// time.
+/// Leads the ranks of one start of a training through the phases full, cached, busy, synthetic and prep, at steps that all of them reach; then, where
+/// that was planned, through drains and the phase full on fewer cores. Phases go one way, and those that an earlier start has completed are passed
+/// over. It decides and keeps what was measured; it neither sends nor waits. Threads: one at a time.
 ///
 /// Each rank that comes to a checkpoint waits there. Once all ranks with a training loader stand at one, all get the same answer, so that no rank is
 /// ever in another phase than the others, however many steps lie between two checkpoints.
@@ -48,10 +48,10 @@ class Conductor {
     /// are not restricted.
     std::function<std::optional<std::size_t>(const std::vector<int>& cpus)> restrict_to{};
     Bytes subset_bytes = 0;             ///< at most, of what is read for prep and cached; 0: by take_room()
-    Bytes kept_bytes = Bytes{1} << 30;  ///< at most, of the batches of the synthetic phase, each rank
+    Bytes kept_bytes = Bytes{1} << 30;  ///< at most, of the batches that are handed out again and their copies, each rank
   };
-  /// `use`: what all processes of the training used up to now.
-  Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events);
+  /// `use`: what all processes of the training used up to now. `so_far`: what earlier starts of the command have measured.
+  Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events, AttachedTraining so_far = {});
 
   struct Addressed {
     int member = 0;
@@ -84,17 +84,18 @@ class Conductor {
   /// The training as found is measured, once at least.
   [[nodiscard]] bool has_left_full() const { return m_stage != Stage::full; }
   [[nodiscard]] const AttachedTraining& training() const { return m_training; }
+  /// The start is over: what was measured. A phase that all of its steps were for is as complete as it can be.
+  const AttachedTraining& end(Nanoseconds now);
   /// Those that are known to train: their ranks, by PID.
   [[nodiscard]] std::map<int, int> training_processes() const;
 
  private:
-  enum class Stage { full, synthetic, warm, drains, cached, fewer_drains, fewer_cores, done };
+  enum class Stage { full, warm, cached, busy, synthetic, drains, fewer_drains, fewer_cores, done };
   static constexpr std::uint64_t warm_up_steps = 10;
   static constexpr std::uint64_t least_steps = 3;                       ///< of a phase, and of a window of the warm-up, however long they take
   static constexpr std::uint64_t short_pass_steps = 6 * warm_up_steps;  ///< fewer than these have no room for warming up and measuring
   static constexpr double window_seconds = 0.5;
   static constexpr std::size_t least_windows = 8;
-  static constexpr double latest_round = 0.6;            ///< of the time, by which another round of the phases begins
   static constexpr std::uint64_t unbounded = 1'000'000;  ///< steps, or batches: as many as there are
   struct Member {
     std::optional<HelloMessage> hello;
@@ -129,9 +130,13 @@ class Conductor {
   void find_hanging(Nanoseconds now) const;
   void find_elsewhere(Nanoseconds now);
   Answers decide(Nanoseconds now);
+  void take_kept();
   Answer next_steps(Nanoseconds now);
   Answer next_pass(Nanoseconds now);
   Answer next_stage(Nanoseconds now);
+  Answer start_following(Nanoseconds now);
+  [[nodiscard]] bool is_wanted(Stage stage) const;
+  [[nodiscard]] std::size_t phases_with_steps() const;
   Answer warm_up(Nanoseconds now);
   Answer measure(Nanoseconds now);
   Answer start_stage(Stage stage, Nanoseconds now);
@@ -139,6 +144,7 @@ class Conductor {
   [[nodiscard]] std::string waiting_text() const;
   void say_waiting_so_far();
   void say_phase() const;
+  void say_time() const;
   void say_prep() const;
   void say_prep_on_fewer_cores() const;
   void take_windows();
@@ -189,10 +195,8 @@ class Conductor {
   [[nodiscard]] double stage_seconds(Stage stage) const;
   [[nodiscard]] double most_seconds() const;
   [[nodiscard]] double warm_seconds() const;
-  [[nodiscard]] bool another_round(Nanoseconds now) const;
-  Answer start_round(Nanoseconds now);
   void use_from(const TreeUse& begin);
-  void plan_steps(const Member& member);
+  void plan_steps();
   void refuse_second_training(const Member& member);
 
   Plan m_plan;
@@ -211,14 +215,14 @@ class Conductor {
   Nanoseconds m_stage_begin = 0;
   TreeUse m_stage_use;              ///< at that time
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
-  std::uint64_t m_most_steps = 0;   ///< of one stage, so that all fit into one epoch; 0: no limit
+  std::uint64_t m_most_steps = 0;   ///< of one stage, where an earlier start had too few for all; 0: no limit
   Nanoseconds m_fewer_since = 0;    ///< of its two stages on fewer cores, the one that goes on
   double m_fewer_seconds = 0;       ///< that the other phases have left for its steps there
-  int m_round = 0;                  ///< of the phases
-  bool m_cut_short = false;         ///< by that limit
   double m_share_seconds = 0;       ///< of which each stage has its share
   bool m_is_measuring = false;      ///< this stage has begun to
-  std::uint64_t m_kept_before = 0;  ///< batches that earlier rounds handed out again and again
+  bool m_is_first = true;           ///< of the start's stages that take steps
+  bool m_is_warm = false;           ///< this start has read the subset into memory
+  std::uint64_t m_copies = 0;       ///< of kept batches, for which there is memory
   double m_step_seconds = 0;        ///< of the last window, the slowest rank's
   Nanoseconds m_drains_begin = 0;
   std::size_t m_next_drain = 0;

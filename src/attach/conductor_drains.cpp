@@ -40,7 +40,8 @@ std::optional<int> unsure_workers(const std::vector<int>& numbers, std::size_t l
 /// First the subset is read into memory, by as many workers as the job has; then P at the job's number of workers, and at the others.
 Answer Conductor::next_drain(Nanoseconds now) {
   const int own = m_training.loader ? m_training.loader->workers : 0;
-  if (m_stage == Stage::warm && !m_training.warm) {
+  if (m_stage == Stage::warm && !m_is_warm) {
+    m_is_warm = true;
     m_training.warm.emplace().workers = own;
     m_training.warm->before = m_use();
     const PhaseMeasurement& full = m_training.phases[AttachPhase::full];
@@ -58,8 +59,8 @@ Answer Conductor::next_drain(Nanoseconds now) {
     }
     return DrainLoader{own, batches, warm_seconds(), false};
   }
-  if (m_stage == Stage::warm) {
-    m_stage = Stage::drains;
+  if (m_stage == Stage::warm) return start_following(now);
+  if (m_drain_workers.empty()) {
     m_drains_begin = now;
     m_drain_workers = {own};
     // How what is watched prepares is its own affair: it is drained as it is.
@@ -75,10 +76,13 @@ Answer Conductor::next_drain(Nanoseconds now) {
   const double seconds = longest * share;
   if (m_next_drain == m_drain_workers.size()) {
     const auto more = m_training.further_drains.empty() ? more_workers() : std::nullopt;
-    const bool fits = to_seconds(now - *m_begin) + seconds + stage_seconds(Stage::cached) <= m_plan.seconds;
+    const bool fits = to_seconds(now - *m_begin) + seconds <= m_plan.seconds;
     if (!more || !fits) {
       const auto again = unsure_workers(m_drain_workers, least_windows, [this](int workers) { return m_training.drains_of(workers); });
-      if (!again || !another_drain_fits(now)) return start_stage(Stage::cached, now);
+      if (!again || !another_drain_fits(now)) {
+        m_training.drained = true;
+        return start_following(now);
+      }
       return start_drain(m_training.further_drains, *again, longest);
     }
     m_drain_workers.push_back(*more);
@@ -132,14 +136,11 @@ double Conductor::fewer_drain_seconds(int workers, double seconds) const {
   return std::max(seconds + starting, on_all * static_cast<double>(m_training.cpus.begin()->second.size()) / m_plan.fewer_cores);
 }
 
-/// Beside what is still to come; another round of the phases is, where they had few steps.
+/// Beside what is still to come.
 bool Conductor::another_drain_fits(Nanoseconds now) const {
-  constexpr double starting = 1.5;
-  constexpr double before_round = 0.8;
   const double so_far = to_seconds(now - m_drains_begin) / static_cast<double>(m_training.drains.size() + m_training.further_drains.size());
-  const double reserved = (can_be_cached() ? starting * stage_seconds(Stage::cached) : 0) + (plans_fewer_cores() ? fewer_seconds() : 0);
-  const double latest = m_cut_short ? std::min(m_plan.seconds - reserved, before_round * latest_round * m_plan.seconds) : m_plan.seconds - reserved;
-  return to_seconds(now - *m_begin) + so_far <= latest;
+  const double reserved = plans_fewer_cores() ? fewer_seconds() : 0;
+  return to_seconds(now - *m_begin) + so_far <= m_plan.seconds - reserved;
 }
 
 /// Twice the most workers that were tried, where these delivered nearly as much more as they were more, and still less than the training takes:

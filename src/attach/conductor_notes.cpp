@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -41,6 +43,30 @@ void Conductor::say_phase() const {
   // The first answer comes a minute or two before the verdict.
   if (const std::string waiting = m_stage == Stage::full ? waiting_text() : ""; !waiting.empty()) note += "; " + waiting;
   m_events.note(note);
+}
+
+/// What each of the phases adds to the time a sample of the one that waits for less: the first verdict.
+void Conductor::say_time() const {
+  const std::array<std::pair<AttachPhase, const char*>, 4> parts{{{AttachPhase::synthetic, "compute"},
+                                                                  {AttachPhase::busy, "contention with the loader's workers"},
+                                                                  {AttachPhase::cached, "waiting for prep"},
+                                                                  {AttachPhase::full, "for storage"}}};
+  const auto seconds_of = [this](AttachPhase phase) -> std::optional<double> {
+    const auto found = m_training.phases.find(phase);
+    const double rate = found == m_training.phases.end() ? 0 : estimate_of_ratio(stretches_of(found->second)).value;
+    return rate > 0 ? std::optional(1 / rate) : std::nullopt;
+  };
+  const auto whole = seconds_of(AttachPhase::full);
+  if (!whole || !seconds_of(AttachPhase::cached) || !seconds_of(AttachPhase::synthetic)) return;
+  std::string text = "so far, of the time a sample:";
+  double before = 0;
+  for (const auto& [phase, name] : parts) {
+    const auto seconds = seconds_of(phase);
+    if (!seconds) continue;
+    text += fmt::format("{} {:.0f} % {}", before > 0 ? "," : "", 100 * std::clamp(*seconds - before, 0.0, *whole) / *whole, name);
+    before = std::max(before, *seconds);
+  }
+  m_events.note(text);
 }
 
 /// G and P of the script's own workers. Without workers the loader and the training take turns, so that neither is the slower one.

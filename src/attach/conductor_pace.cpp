@@ -22,11 +22,12 @@ constexpr double tolerated_half_width = 0.03;
 double Conductor::stage_seconds(Stage stage) const {
   switch (stage) {
     case Stage::full:
-      return (m_plan.phases == Phases::full ? 1 : 0.25) * m_share_seconds;
+      return (m_plan.phases == Phases::full ? 1 : 0.15) * m_share_seconds;
+    case Stage::busy:
     case Stage::synthetic:
-      return 0.15 * m_share_seconds;
+      return 0.09 * m_share_seconds;
     case Stage::cached:
-      return 0.2 * m_share_seconds;
+      return 0.12 * m_share_seconds;
     case Stage::warm:
       return 0.15 * m_share_seconds;
     case Stage::fewer_drains:
@@ -42,17 +43,10 @@ double Conductor::stage_seconds(Stage stage) const {
 /// Of what is measured now; the last stage may use what the others have left.
 double Conductor::most_seconds() const { return m_stage == Stage::fewer_cores ? m_fewer_seconds : stage_seconds(m_stage); }
 
-/// Three phases take steps; within one epoch each may take a third of those left, so that a script of one epoch is enough where it has any length.
-/// Fewer cores are tried in what these leave.
-void Conductor::plan_steps(const Member& member) {
-  constexpr std::uint64_t least_of_phase = 40;
-  // Starting workers and filling queues takes longer than the shares say, which would leave it nothing.
-  if (plans_fewer_cores()) m_share_seconds = m_plan.seconds - fewer_seconds();
-  m_most_steps = 0;
-  if (m_plan.phases == Phases::full || !m_training.loader || !m_training.loader->batches || !member.at) return;
-  const std::uint64_t all = *m_training.loader->batches;
-  const std::uint64_t left = all - std::min(all, member.at->step);
-  if (left / 3 >= least_of_phase) m_most_steps = left / 3;
+/// Where the command ended before all phases were gone through, those that are left share its steps.
+void Conductor::plan_steps() {
+  if (m_training.starts == 0 || phases_with_steps() == 0) return;
+  m_most_steps = std::max<std::uint64_t>(m_training.steps / phases_with_steps(), 2 * least_steps);
 }
 
 /// Ten steps; fewer where two such windows would take much of the phase's time, or of a short epoch.
@@ -64,11 +58,13 @@ std::uint64_t Conductor::warm_up_window() const {
   return whole_cycles(std::max(steps, least_steps), std::max(static_cast<std::uint64_t>(fitting), least_steps));
 }
 
-/// In the synthetic phase, whole cycles of the batches that are handed out again, where these are no longer than the limit.
+/// Of batches that are handed out again, whole cycles, where these are no longer than the limit, and no more steps than there are copies.
 std::uint64_t Conductor::whole_cycles(std::uint64_t steps, std::uint64_t limit) const {
-  const auto kept = m_training.phases.find(AttachPhase::synthetic);
-  if (m_stage != Stage::synthetic || kept == m_training.phases.end() || kept->second.kept_batches == 0) return steps;
+  const auto kept = m_training.phases.find(phase());
+  if (m_copies == 0 || kept == m_training.phases.end() || kept->second.kept_batches == 0) return steps;
   const std::uint64_t cycle = kept->second.kept_batches;
+  steps = std::min(steps, m_copies);
+  limit = std::min(limit, m_copies);
   const std::uint64_t whole = std::min((steps + cycle - 1) / cycle, std::max<std::uint64_t>(limit / cycle, 1)) * cycle;
   return whole <= limit ? whole : steps;
 }
@@ -78,7 +74,7 @@ std::uint64_t Conductor::whole_cycles(std::uint64_t steps, std::uint64_t limit) 
 std::uint64_t Conductor::steps_on_device() const {
   constexpr std::uint64_t many_steps = 50;
   constexpr double long_seconds = 5;
-  constexpr double windows = 4;  // of a phase, at least: an interval takes several
+  constexpr double windows = 3;  // of a phase, at least: an interval takes several
   const double seconds = std::min(long_seconds, stage_seconds(m_stage) / windows);
   return std::clamp(static_cast<std::uint64_t>(seconds / std::max(m_step_seconds, 1e-6)), least_steps, many_steps);
 }
@@ -144,15 +140,6 @@ bool Conductor::enough(Nanoseconds now) {
   return precise || taken_seconds > most_seconds() || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
 }
 
-/// Whether a phase was cut short for the sake of one epoch, and there is time to measure it better.
-bool Conductor::another_round(Nanoseconds now) const {
-  if (!m_cut_short || to_seconds(now - *m_begin) > latest_round * m_plan.seconds) return false;
-  return std::ranges::any_of(m_training.phases, [](const auto& phase) {
-    const Estimate rate = estimate_of_ratio(stretches_of(phase.second));
-    return rate.windows < least_windows || rate.relative_half_width() > wanted_half_width;
-  });
-}
-
 /// Of the pass that brings the subset into memory. What the phase full found there needs no long one; the drains prove that it was.
 double Conductor::warm_seconds() const {
   constexpr double most_seconds = 10;
@@ -164,11 +151,12 @@ double Conductor::warm_seconds() const {
   return std::min(stage_seconds(Stage::warm), in_memory ? in_memory_seconds : most_seconds);
 }
 
-/// Whether a phase that takes steps has time for the least number of them.
+/// Whether a phase that takes steps has time for the least number of them, beside those of the phase synthetic, which says more than others.
 bool Conductor::fits(Stage stage, Nanoseconds now) const {
-  if (stage != Stage::synthetic && stage != Stage::cached) return true;
+  if (stage != Stage::synthetic && stage != Stage::cached && stage != Stage::busy) return true;
   const double least = static_cast<double>(least_steps) * m_step_seconds;
-  return least <= stage_seconds(stage) || to_seconds(now - *m_begin) + least <= m_plan.seconds;
+  const double still = stage == Stage::synthetic ? least : 3 * least;
+  return least <= stage_seconds(stage) || to_seconds(now - *m_begin) + still <= m_plan.seconds;
 }
 
 }  // namespace dsanalyze

@@ -34,7 +34,7 @@ bool Conductor::settled_passes() const {
 
 /// Several short passes are a window, and the next phase begins with a pass.
 Answer Conductor::next_pass(Nanoseconds now) {
-  const RunSteps whole{phase(), short_pass_steps + 1};  // A pass that is longer after all is not lost track of.
+  const RunSteps whole{short_pass_steps + 1};  // A pass that is longer after all is not lost track of.
   if (m_warming_up) {
     const bool steady = settled_passes();
     if (now < m_stage_begin || (!steady && !late(now))) return whole;

@@ -23,6 +23,8 @@
 #include "guardian.hpp"
 #include "hook_server.hpp"
 #include "hook_signs.hpp"
+#include "launch_once.hpp"
+#include "memory_watch.hpp"
 #include "standstill.hpp"
 
 namespace dsanalyze {
@@ -45,14 +47,14 @@ std::string how_it_ended(const LaunchedTraining& launched) {
 /// One launch, from the start to the end of all its processes.
 class Launch {
  public:
-  Launch(const LaunchSettings& settings, std::shared_ptr<const Sandbox> sandbox, EventSink& events, Timing timing)
+  Launch(const LaunchSettings& settings, std::shared_ptr<const Sandbox> sandbox, EventSink& events, Timing timing, AttachedTraining so_far)
       : m_settings(settings),
         m_clock(*timing.clock),
         m_server(settings.folder / "attach"),
         m_tree(::getpid()),
         m_events(events),
         m_conductor(
-            with_cores(settings.plan), [this] { return use(); }, events) {
+            with_cores(settings.plan), [this] { return use(); }, events, std::move(so_far)) {
     m_launched.sandbox = std::move(sandbox);
     if (settings.mode == AttachMode::phases && !settings.tracer.empty()) m_tracer.emplace(settings.tracer, settings.folder, m_clock);
   }
@@ -84,7 +86,7 @@ class Launch {
     m_launched.use = use();
     if (m_settings.mode == AttachMode::phases) m_launched.others = others();
     if (m_tracer) m_launched.accesses = m_tracer->take();
-    m_launched.training = m_conductor.training();
+    m_launched.training = m_conductor.end(m_clock.now());
     m_launched.finished = m_conductor.finished();
     if (m_settings.mode == AttachMode::passive) {
       m_launched.left_behind = m_tree.living();
@@ -360,7 +362,7 @@ class Launch {
   void look_at_memory(Nanoseconds now) {
     if (!m_launched.heard || now < m_next_memory_look) return;
     const Nanoseconds used_before = thread_cpu_time();
-    if (const auto memory = m_tree.memory()) m_conductor.take_memory(*memory);
+    if (const auto memory = m_memory.look(m_tree)) m_conductor.take_memory(*memory);
     m_next_memory_look = m_clock.now() + std::max(to_nanoseconds(memory_seconds), looks_apart * (thread_cpu_time() - used_before));
   }
 
@@ -408,13 +410,14 @@ class Launch {
     const bool failed = m_launched.signal || m_launched.exit_status.value_or(0) != 0;
     const std::string hint = m_launched.sandbox ? m_launched.sandbox->way_out() : "";
     if (failed && training.measured()) {
-      m_launched.failure = fmt::format("the command {} before all phases were measured{}", how_it_ended(m_launched), hint.empty() ? "" : ". " + hint);
+      m_launched.failure = fmt::format("the command {} before all phases were measured{}{}", how_it_ended(m_launched), m_memory.kills_text(),
+                                       hint.empty() ? "" : ". " + hint);
       return;
     }
     if (!m_launched.heard) check_hook();
     if (failed)
-      throw Error(fmt::format("the command {} before it was profiled; run it alone to see why (here its standard input is empty){}",
-                              how_it_ended(m_launched), hint.empty() ? "" : ". " + hint));
+      throw Error(fmt::format("the command {} before it was profiled; run it alone to see why (here its standard input is empty){}{}",
+                              how_it_ended(m_launched), m_memory.kills_text(), hint.empty() ? "" : ". " + hint));
     if (!m_launched.heard && m_deaf) throw Error(unheard_text(*m_deaf));
     if (!m_launched.heard)
       throw Error(
@@ -429,6 +432,7 @@ class Launch {
   ProcessTree m_tree;
   HostFacts m_host = read_host_facts();
   ProcessWatch m_watch;
+  MemoryWatch m_memory;
   std::set<int> m_own;                   ///< descendants that were seen
   std::optional<AccessTracer> m_tracer;  ///< phases
   EventSink& m_events;
@@ -463,18 +467,9 @@ std::string python_path(const std::filesystem::path& hook) {
   return fmt::format("PYTHONPATH={}{}{}", hook.native(), given != nullptr && *given != '\0' ? ":" : "", given != nullptr ? given : "");
 }
 
-LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& events, const std::stop_token& stop, Timing timing) {
-  if (settings.mode == AttachMode::passive) {
-    std::optional<Guardian> guardian;
-    try {
-      guardian.emplace(settings.folder, Guardian::Duty::folder);
-    } catch (const Error&) {
-      // Where there is no process left, the training is worth more than a folder.
-    }
-    return Launch(settings, nullptr, events, timing).run(stop);
-  }
-  const auto guarded = std::make_shared<const GuardedSandbox>(settings.sandbox, settings.folder);
-  return Launch(settings, std::shared_ptr<const Sandbox>(guarded, guarded->sandbox()), events, timing).run(stop);
+LaunchedTraining launch_once(const LaunchSettings& settings, std::shared_ptr<const Sandbox> sandbox, EventSink& events, const std::stop_token& stop,
+                             Timing timing, AttachedTraining so_far) {
+  return Launch(settings, std::move(sandbox), events, timing, std::move(so_far)).run(stop);
 }
 
 }  // namespace dsanalyze

@@ -74,7 +74,8 @@ struct LaunchedTraining {
 /// For the command's environment: the hook's folder first on PYTHONPATH, before what this process's has.
 std::string python_path(const std::filesystem::path& hook);
 
-/// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. Under `phases` no process of it is left when
+/// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. One that ends well before all phases are
+/// measured is started again for those that are left, in a fresh sandbox, three times at most. Under `phases` no process of it is left when
 /// this returns or throws, and in a sandbox its changes are none of the user's files. Throws UsageError when there is no such program, Error when a
 /// training cannot be profiled (with the reason) and nothing of it was measured, Interrupted when asked to stop. The calling process becomes the
 /// parent of what the command leaves behind (adopt_orphans()). Threads: one at a time.

@@ -54,13 +54,9 @@ StepWindow read_window(JsonObject object) {
   for (const std::vector<double>* list :
        {&window.compute, &window.outside, &window.validation, &window.ranks, &window.outside_ranks, &window.hook, &window.samples})
     if (list->size() != steps) object.fail("wait", "expected as many as the other lists have");
-  if (object.has("batch")) {
-    const std::vector<double> batch = step_numbers(object, "batch", steps, most_nanoseconds);
-    if (batch.size() != steps) object.fail("batch", "expected as many as the other lists have");
-    window.batch.assign(batch.begin(), batch.end());
-  }
   const std::vector<double> optimizer_steps = step_numbers(object, "steps", steps, most_samples);
   window.optimizer_steps = static_cast<std::uint64_t>(std::accumulate(optimizer_steps.begin(), optimizer_steps.end(), 0.0));
+  window.sampling_seconds = to_seconds(static_cast<Nanoseconds>(count(object, "sampling")));
   window.skipped = count(object, "skipped");
   window.nonfinite = count(object, "nonfinite");
   return window;
@@ -115,6 +111,7 @@ std::optional<EpochGap> optional_gap(JsonObject& object) {
   if (!between) return std::nullopt;
   EpochGap gap{instant(*between, "begin"), instant(*between, "end"), to_seconds(instant(*between, "start")),
                to_seconds(instant(*between, "validation"))};
+  gap.sampling_seconds = to_seconds(static_cast<Nanoseconds>(count(*between, "sampling")));
   if (between->has("first_batch")) gap.first_batch_seconds = to_seconds(instant(*between, "first_batch"));
   if (between->has("first_step")) {
     gap.first_step_seconds = to_seconds(instant(*between, "first_step"));
@@ -152,6 +149,7 @@ CheckpointMessage read_checkpoint(JsonObject& object) {
   message.window = optional_window(object);
   message.between = optional_gap(object);
   message.kept = count(object, "kept");
+  message.copies = count(object, "copies");
   if (const auto tokens = object.optional_integer("tokens", 2, INT64_MAX)) message.tokens = static_cast<std::uint64_t>(*tokens);
   constexpr double most_pixels = 1 << 20;
   if (object.has("picture")) {
@@ -190,7 +188,7 @@ DrainedMessage read_drained(JsonObject& object) {
   if (object.has("stages"))
     for (JsonObject& stage : object.objects("stages"))
       message.stages.push_back({stage.text("name"), stage.text("file"), static_cast<int>(stage.integer("line", 0, INT32_MAX)), count(stage, "count"),
-                                to_seconds(instant(stage, "cpu")), to_seconds(instant(stage, "process")), stage.boolean("collates")});
+                                to_seconds(instant(stage, "cpu")), to_seconds(instant(stage, "main")), stage.boolean("collates")});
   message.differs = object.has("differs") && object.boolean("differs");
   message.error = object.optional_text("error").value_or("");
   return message;
@@ -226,7 +224,7 @@ HookMessage parse_hook_message(std::string_view line) {
 std::string answer_text(const Answer& answer) {
   nlohmann::json json;
   if (const auto* run = std::get_if<RunSteps>(&answer)) {
-    json = {{"do", "run"}, {"mode", enum_name(run->phase)}, {"steps", run->steps}};
+    json = {{"do", "run"}, {"steps", run->steps}};
   } else if (const auto* change = std::get_if<SwitchPhase>(&answer)) {
     json = {{"do", "switch"}, {"mode", enum_name(change->phase)}, {"keep", change->keep}, {"keep_bytes", change->keep_bytes}};
   } else if (const auto* drain = std::get_if<DrainLoader>(&answer)) {

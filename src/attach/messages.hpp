@@ -14,8 +14,8 @@
 
 namespace dsanalyze {
 
-/// What the hook in a training process (python/dsanalyze/_attach) sends, one JSON object a line, and what it is answered. docs/attach.md is the
-/// contract between the two. Instants are CLOCK_MONOTONIC's.
+/// What the hook in a training process (python/dsanalyze/_attach) sends, one JSON object a line, and what it is answered. docs/attach-internals.md
+/// is the contract between the two. Instants are CLOCK_MONOTONIC's.
 
 /// A process has imported PyTorch's data loader, or has started a pass over what the script watches.
 struct HelloMessage {
@@ -52,15 +52,20 @@ struct StepWindow {
   std::vector<double> outside_ranks;  ///< of `outside`: waiting for other ranks
   std::vector<double> hook;           ///< taken by the hook itself
   std::vector<double> samples;
-  double paused_seconds = 0;         ///< of `outside`: between whole passes over the loader
-  std::vector<std::uint64_t> batch;  ///< which kept batch each step was given, 0: none of them; empty but in the synthetic phase
+  double paused_seconds = 0;    ///< of `outside`: between whole passes over the loader
+  double sampling_seconds = 0;  ///< of all parts: choosing the samples of batches, which samplers do in the training's own process
   std::uint64_t optimizer_steps = 0;
   std::uint64_t skipped = 0;    ///< optimizer steps that GradScaler skipped
   std::uint64_t nonfinite = 0;  ///< losses or gradients seen that are no finite numbers
 };
 
-enum class AttachPhase { full, synthetic, cached };
-constexpr std::array<const char*, 3> names_of(AttachPhase /*type*/) { return {"full", "synthetic", "cached"}; }
+enum class AttachPhase {
+  full,      ///< batches of the script's own loader, as found
+  cached,    ///< the same of a part of its data that is in memory
+  busy,      ///< batches that are handed out again and again, while the loader's workers go on as in `cached`
+  synthetic  ///< the same while they rest
+};
+constexpr std::array<const char*, 4> names_of(AttachPhase /*type*/) { return {"full", "cached", "busy", "synthetic"}; }
 
 /// From the end of one epoch to the first step of the next.
 struct EpochGap {
@@ -72,6 +77,7 @@ struct EpochGap {
       first_batch_seconds{};  ///< the wait for the next epoch's first batch; nothing where it is that of the next window's first step
   std::optional<double> first_step_seconds{};  ///< of the next epoch's first step, where no window has it
   double first_step_samples = 0;               ///< of that step
+  double sampling_seconds = 0;                 ///< choosing the samples of the next epoch's first batch, or of all
 };
 
 /// What a place of the script did beside training steps since the last checkpoint.
@@ -92,7 +98,8 @@ struct CheckpointMessage {
   std::uint64_t step = 0;  ///< steps of this epoch so far
   std::optional<StepWindow> window;
   std::optional<EpochGap> between;              ///< start of a later epoch
-  std::uint64_t kept = 0;                       ///< switched: batches that are handed out again and again
+  std::uint64_t kept = 0;                       ///< switched: batches that are handed out again and again, as copies
+  std::uint64_t copies = 0;                     ///< of these, as many as there is memory for: a window has no more steps
   std::optional<std::uint64_t> tokens{};        ///< whole numbers in each sample, where all are rows of as many
   std::optional<std::array<int, 2>> picture{};  ///< height and width of each sample, where all are pictures of three colours
   std::vector<SpentTime> spent{};               ///< each place once
@@ -125,10 +132,10 @@ struct DrainedMessage {
     std::string name;  ///< "RandomResizedCrop", "train.py:23 augment"
     std::string file;
     int line = 0;
-    std::uint64_t count = 0;     ///< looks that found one of them there
-    double cpu_seconds = 0;      ///< of its main thread, since the look before each
-    double process_seconds = 0;  ///< the same of all threads
-    bool collates = false;       ///< the loader's collate_fn
+    std::uint64_t count = 0;  ///< looks that found a thread there
+    double cpu_seconds = 0;   ///< of that thread and those that it waits for, since the look before each
+    double main_seconds = 0;  ///< of these, of a worker's main thread
+    bool collates = false;    ///< the loader's collate_fn
   };
   std::vector<Stage> stages{};
   bool differs = false;  ///< the stream's first batches look different from those of the pass before
@@ -167,15 +174,14 @@ using HookMessage = std::variant<HelloMessage, DeviceMessage, LoaderMessage, Che
 /// Throws UsageError that names the field: the other side is another program's process.
 HookMessage parse_hook_message(std::string_view line);
 
-/// The next `steps` steps in the present phase, then a checkpoint.
+/// The next `steps` steps, then a checkpoint.
 struct RunSteps {
-  AttachPhase phase = AttachPhase::full;
   std::uint64_t steps = 0;
 };
-/// Discards what is in flight, then a checkpoint in the other phase.
+/// Then a checkpoint in the other phase.
 struct SwitchPhase {
   AttachPhase phase = AttachPhase::full;
-  std::uint64_t keep = 0;  ///< batches to keep for the synthetic phase
+  std::uint64_t keep = 0;  ///< batches to be handed out again and again
   Bytes keep_bytes = 0;    ///< at most
 };
 struct DrainLoader {
@@ -184,8 +190,8 @@ struct DrainLoader {
   double seconds = 0;  ///< at most
   bool measured = false;
 };
-enum class PlainAnswer { go, pass, end };
-constexpr std::array<const char*, 3> names_of(PlainAnswer /*type*/) { return {"go", "pass", "end"}; }
+enum class PlainAnswer { go, end };
+constexpr std::array<const char*, 2> names_of(PlainAnswer /*type*/) { return {"go", "end"}; }
 
 using Answer = std::variant<RunSteps, SwitchPhase, DrainLoader, PlainAnswer>;
 /// One line, with its end.

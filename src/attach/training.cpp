@@ -11,7 +11,6 @@
 
 #include "base/statistics.hpp"
 #include "base/text/text.hpp"
-#include "kept_batches.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -132,9 +131,9 @@ bool AttachedTraining::measured() const {
 
 void append(StepWindow& window, const StepWindow& later) {
   for (const auto list : lists_of_steps) (window.*list).insert((window.*list).end(), (later.*list).begin(), (later.*list).end());
-  window.batch.insert(window.batch.end(), later.batch.begin(), later.batch.end());
   window.end += later.end - later.begin;
   window.paused_seconds += later.paused_seconds;
+  window.sampling_seconds += later.sampling_seconds;
   window.optimizer_steps += later.optimizer_steps;
   window.skipped += later.skipped;
   window.nonfinite += later.nonfinite;
@@ -155,17 +154,8 @@ void begin_with(StepWindow& pass, const EpochGap& gap) {
   pass.outside.front() += seconds - waited;
   pass.validation.front() += std::min(gap.validation_seconds, seconds - waited);
   pass.paused_seconds += seconds - waited;
+  pass.sampling_seconds += gap.sampling_seconds;
   pass.end += gap.end - gap.begin;
-}
-
-void leave_out_others(StepWindow& window) {
-  for (std::size_t i = window.batch.size(); i-- > 0;) {
-    if (window.batch[i] != 0) continue;
-    window.end -= to_nanoseconds(window.wait[i] + window.compute[i] + window.outside[i] + window.hook[i]);
-    for (const auto list : lists_of_steps)
-      if (i < (window.*list).size()) (window.*list).erase((window.*list).begin() + static_cast<std::ptrdiff_t>(i));
-    window.batch.erase(window.batch.begin() + static_cast<std::ptrdiff_t>(i));
-  }
 }
 
 double step_seconds(const StepWindow& window) { return to_seconds(window.end - window.begin) - sum(window.hook); }
@@ -190,11 +180,7 @@ double median_step_error(const StepWindow& window) {
 std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses) {
   std::vector<Stretch> stretches;
   std::size_t windows = SIZE_MAX;
-  std::map<int, KeptBatches> kept;
-  for (const auto& [rank, list] : phase.by_rank) {
-    windows = std::min(windows, list.size());
-    kept.emplace(rank, list);
-  }
+  for (const auto& [rank, list] : phase.by_rank) windows = std::min(windows, list.size());
   for (std::size_t i = 0; i < windows && !phase.by_rank.empty(); ++i) {
     // Of a step: ranks whose windows differ in length, at an epoch's end for one, still train in step.
     double samples = 0;
@@ -204,10 +190,10 @@ std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses) 
       if (list[i].samples.empty()) continue;
       const auto steps = static_cast<double>(list[i].samples.size());
       longest = std::max(longest, steps);
-      const KeptBatches& batches = kept.at(rank);
-      samples += batches.known() ? batches.samples_per_step() : sum(list[i].samples) / steps;
-      const double taken = step_seconds(list[i]) - (pauses == Pauses::left_out ? list[i].paused_seconds : 0);
-      seconds = std::max(seconds, taken / batches.longer(list[i]) / steps);
+      samples += sum(list[i].samples) / steps;
+      const double validated = phase.whole_run ? 0 : sum(list[i].validation) - std::min(sum(list[i].validation), list[i].paused_seconds);
+      const double taken = step_seconds(list[i]) - validated - (pauses == Pauses::left_out ? list[i].paused_seconds : 0);
+      seconds = std::max(seconds, taken / steps);
     }
     if (seconds > 0) stretches.push_back({samples * longest, seconds * longest});
   }

@@ -15,10 +15,10 @@
 
 namespace dsanalyze {
 
-/// Steps that followed one another, and what they trained. Those of a rank in one round follow one another, too, with nothing but ends of epochs
+/// Steps that followed one another, and what they trained. Those of a rank in one start follow one another, too, with nothing but ends of epochs
 /// between.
 struct SeenSteps {
-  int round = 0;
+  int start = 0;
   Nanoseconds begin = 0;
   Nanoseconds end = 0;
   double samples = 0;
@@ -29,6 +29,7 @@ struct PhaseMeasurement {
   std::map<int, std::vector<StepWindow>> by_rank;
   std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, as the script was found
   std::vector<SeenSteps> seen{};              ///< full: all steps of all ranks, those too that are in no window
+  bool complete = false;                      ///< precise enough, or its time is over; else the command ended in it
   bool whole_run = false;                     ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
   bool steady = false;                        ///< two medians in a row agreed; else these windows are what there is
   bool passes = false;                        ///< windows are whole passes over the loader, each with what lies between it and the one before
@@ -36,7 +37,7 @@ struct PhaseMeasurement {
   bool too_slow = false;                      ///< its steps take so long that there was no time to see whether they are steady
   std::optional<TreeUse> before, after;
   std::optional<Bytes> memory_peak{};  ///< of all processes together, by looks during it
-  std::uint64_t kept_batches = 0;      ///< synthetic: handed out in turn
+  std::uint64_t kept_batches = 0;      ///< busy and synthetic: handed out in turn, from the first one on in each window
 };
 
 /// How many ranks a training has, and how many of them run in processes of this command that have the hook.
@@ -76,10 +77,13 @@ struct AttachedTraining {
   std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;                 ///< one of each number of workers
   std::vector<DrainMeasurement> further_drains;         ///< of those whose rate was not sure then
+  bool drained = false;                                 ///< with all numbers of workers
   std::vector<DrainMeasurement> drains_on_fewer_cores;  ///< once all phases are over; several of a number of workers
   std::optional<PhaseMeasurement> on_fewer_cores;       ///< the phase full once more
   std::map<int, BesideSteps> beside_steps;              ///< by rank
-  std::uint64_t steps = 0;                              ///< that were seen, of the rank that took most
+  std::uint64_t steps = 0;                              ///< that were seen in the last start, of the rank that took most
+  int starts = 0;                                       ///< of the command, before this one
+  double earlier_seconds = 0;                           ///< that these were led
   bool out_of_time = false;                             ///< steps take so long that later phases did not fit the time budget
   bool cached_not_separable = false;                    ///< short passes over a stream: what data in memory give cannot be measured beside it
   bool several_trainings = false;                       ///< passive: processes that trained one after another, or beside each other as the same rank
@@ -107,8 +111,8 @@ std::string text_of(const SeenMessage& seen);
 std::string watch_text();
 /// That no step was recognised, what was seen instead, and what is needed; without its end, too.
 std::string unrecognised_text(const std::string& seen);
-/// Of each window, what all ranks trained and the time of the slowest, without what the hook took. Where batches are handed out again, each of them
-/// counts as often as the others, wherever a window cuts their cycle. Pauses are what the script does between whole passes beside waiting for data.
+/// Of each window, what all ranks trained and the time of the slowest, without what the hook took and without validations, which are no steps;
+/// of a whole run, with them. Pauses are what the script does between whole passes beside waiting for data.
 enum class Pauses { counted, left_out };
 std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses = Pauses::counted);
 /// Of each window, what the loaders of all ranks can supply together: ranks train in step, so it is their number times what the slowest one
@@ -122,8 +126,6 @@ std::optional<double> waiting_fraction(const PhaseMeasurement& phase);
 void append(StepWindow& window, const StepWindow& later);
 /// What lies between a pass and the one before belongs to the pass: its first step waited for the workers, and the rest is outside of it.
 void begin_with(StepWindow& pass, const EpochGap& gap);
-/// Of a window in which batches were handed out again, leaves out the steps with others, as those that showed that a loader made anew trains.
-void leave_out_others(StepWindow& window);
 /// All of a window's steps together, without what the hook took.
 double step_seconds(const StepWindow& window);
 /// The median step of a window in seconds, without what the hook took.

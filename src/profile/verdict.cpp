@@ -268,8 +268,8 @@ void conclude(ProfileResult& result, const CacheShare& cached_share) {
   // jobs[].stall_fraction says how much.
   const bool comparable = separate_jobs(result) == 1 && result.settings.share != JobSharing::dependent;
   if (comparable && result.ingestion && cached != nullptr && full && cached->samples_per_s > 0) {
-    const auto [compute, prep, fetch] = stalls_of(*wanted, *cached, *full, static_cast<double>(result.dataset.samples));
-    result.stalls = ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
+    const std::vector<StallRecord> stalls = stalls_of({*wanted, rate_of(*cached), rate_of(*full)}, static_cast<double>(result.dataset.samples));
+    result.stalls = ProfileResult::Stalls{stalls[0], stalls[1], stalls[2]};
     if (limited_by_transfer(result))
       result.findings.push_back(
           {"compute-holds-copies", Finding::Severity::info,
@@ -286,48 +286,52 @@ void conclude(ProfileResult& result, const CacheShare& cached_share) {
 
 namespace {
 
-struct RunRates {
-  double ingestion = 0, cached = 0, full = 0;  ///< samples/s
-};
-
-/// Compute, prep and fetch as shares of the full run's time, from differences of the runs' time a sample [DS-Analyzer, section 3.2].
-using StallParts = std::array<double, 3>;
-StallParts parts_of(const RunRates& rates) {
-  const double compute = 1 / rates.ingestion;
-  const double from_memory = std::max(compute, 1 / rates.cached);
-  const double everything = std::max(from_memory, 1 / rates.full);
-  return {compute / everything, (from_memory - compute) / everything, (everything - from_memory) / everything};
+/// From the fastest run on, what each adds to the time a sample of the one before, as shares of the last one's.
+std::vector<double> parts_of(const std::vector<double>& rates) {
+  std::vector<double> seconds;
+  for (const double rate : rates) seconds.push_back(std::max(seconds.empty() ? 0 : seconds.back(), 1 / rate));
+  std::vector<double> parts;
+  for (std::size_t i = 0; i < seconds.size(); ++i) parts.push_back((seconds[i] - (i > 0 ? seconds[i - 1] : 0)) / seconds.back());
+  return parts;
 }
 
 }  // namespace
 
 /// Each rate is moved to either end of its interval, alone; what that changes of a share adds in squares, upwards and downwards apart. So the error
-/// of every run that a quotient holds counts, that of the full run below the line too, and at the edge of a stall an interval is lopsided.
-std::array<StallRecord, 3> stalls_of(const RateRecord& ingestion, const RunRecord& cached, const RunRecord& full, double samples) {
-  const RunRates rates{ingestion.samples_per_s, cached.samples_per_s, full.samples_per_s};
-  const StallParts parts = parts_of(rates);
-  StallParts below{}, above{};
-  const auto move = [&](double RunRates::*which, const Interval& interval) {
+/// of every run that a quotient holds counts, that of the last run below the line too, and at the edge of a stall an interval is lopsided.
+std::vector<StallRecord> stalls_of(const std::vector<RateRecord>& runs, double samples) {
+  std::vector<double> rates;
+  for (const RateRecord& run : runs) rates.push_back(run.samples_per_s);
+  const std::vector<double> parts = parts_of(rates);
+  std::vector<double> below(parts.size());
+  std::vector<double> above(parts.size());
+  for (std::size_t moved = 0; moved < runs.size(); ++moved) {
     constexpr double slowest = 1e-6;  // of the rate: an interval may reach 0
-    RunRates low = rates;
-    RunRates high = rates;
-    low.*which = std::max(interval.low, rates.*which * slowest);
-    high.*which = interval.high;
-    const StallParts at_low = parts_of(low);
-    const StallParts at_high = parts_of(high);
+    const Interval interval = known_interval(runs[moved]);
+    std::vector<double> low = rates;
+    std::vector<double> high = rates;
+    low[moved] = std::max(interval.low, rates[moved] * slowest);
+    high[moved] = interval.high;
+    const std::vector<double> at_low = parts_of(low);
+    const std::vector<double> at_high = parts_of(high);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       below[i] = std::hypot(below[i], parts[i] - std::min({parts[i], at_low[i], at_high[i]}));
       above[i] = std::hypot(above[i], std::max({parts[i], at_low[i], at_high[i]}) - parts[i]);
     }
-  };
-  move(&RunRates::ingestion, known_interval(ingestion));
-  move(&RunRates::cached, known_interval(cached));
-  move(&RunRates::full, known_interval(full));
-  const double epoch_seconds = samples / rates.ingestion / parts[0];
-  std::array<StallRecord, 3> stalls;
+  }
+  const double epoch_seconds = samples / rates.front() / parts.front();
+  std::vector<StallRecord> stalls;
   for (std::size_t i = 0; i < parts.size(); ++i)
-    stalls[i] = {parts[i] * epoch_seconds, parts[i], {std::max(parts[i] - below[i], 0.0), std::min(parts[i] + above[i], 1.0)}};
+    stalls.push_back({parts[i] * epoch_seconds, parts[i], {std::max(parts[i] - below[i], 0.0), std::min(parts[i] + above[i], 1.0)}});
   return stalls;
+}
+
+RateRecord rate_of(const RunRecord& run) {
+  RateRecord rate;
+  rate.samples_per_s = run.samples_per_s;
+  rate.ci95_samples_per_s = run.ci95_samples_per_s;
+  rate.windows = run.windows;
+  return rate;
 }
 
 }  // namespace dsanalyze

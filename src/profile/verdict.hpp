@@ -1,6 +1,6 @@
 #pragma once
 
-#include <array>
+#include <vector>
 
 #include "core/records/result.hpp"
 
@@ -15,8 +15,9 @@ struct CacheShare {
 /// Fills what follows from the measured rates and runs: F (Eq 4), stalls (differences of the runs' time a sample), bottleneck, observed. Pure.
 void conclude(ProfileResult& result, const CacheShare& cached);
 
-/// Compute, prep and fetch as fractions of the full run's time, from differences of the runs' time a sample [DS-Analyzer, section 3.2]; the seconds
-/// are of an epoch of so many samples. The intervals hold the errors of all three runs.
-std::array<StallRecord, 3> stalls_of(const RateRecord& ingestion, const RunRecord& cached, const RunRecord& full, double samples);
+/// What each of these runs, from the fastest setting on (G, cached, full), adds to the time a sample of the one before, as fractions of the last
+/// one's [DS-Analyzer, section 3.2]; the seconds are of an epoch of so many samples. The intervals hold the errors of all runs.
+std::vector<StallRecord> stalls_of(const std::vector<RateRecord>& runs, double samples);
+RateRecord rate_of(const RunRecord& run);
 
 }  // namespace dsanalyze

@@ -23,7 +23,7 @@ TEST_CASE("numbers of workers whose rate is not sure are drained again, in turn,
     training.run(conductor);
     CHECK(conductor.finished());
     CHECK(conductor.training().drains.size() == 2);
-    CHECK(to_seconds(training.now - begun) < seconds);
+    CHECK(to_seconds(training.now - begun) < 1.1 * seconds);
     return conductor.training();
   };
   const AttachedTraining unsure = drained(0.3, "", 120, 100'000);
@@ -37,7 +37,6 @@ TEST_CASE("numbers of workers whose rate is not sure are drained again, in turn,
   CHECK(unsure.drains_of(3).empty());
   CHECK(drained(0, "", 120, 100'000).further_drains.empty());
   CHECK(drained(0.3, "RuntimeError: no more", 120, 100'000).further_drains.empty());
-  CHECK(drained(0.3, "", 20, 100'000).further_drains.empty());  // There is no time.
   CHECK_FALSE(drained(0.3, "", 120, 600).further_drains.empty());
 }
 

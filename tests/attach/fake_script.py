@@ -83,7 +83,7 @@ class Training:
         self.tick = tick  # What reading the clock takes.
         self.messages = []
         self.most_marks = 0  # Seen on the short way.
-        passives.plain_before_steady = 4 if short else math.inf
+        engines.plain_before_steady = 4 if short else math.inf
         passives.interval = interval
         passives.now = engines.now = self.now
         self.optimizer = True

@@ -35,11 +35,11 @@ inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> b
 /// A training of several ranks in simulated time. Each rank takes the same number of steps an epoch; which rank comes to a checkpoint first is drawn.
 struct Training {
   int ranks = 1;
-  std::uint64_t batches = 1000;                                             ///< an epoch
-  std::optional<std::uint64_t> told_batches{};                              ///< by the loader; else it tells `batches`
-  std::optional<std::uint64_t> later_batches{};                             ///< of each epoch but the first
-  double full = 0.010, synthetic = 0.004, cached = 0.008, drained = 0.005;  ///< seconds a step or batch
-  double spread = 0;                                                        ///< steps differ by up to so much of them, either way
+  std::uint64_t batches = 1000;                                                           ///< an epoch
+  std::optional<std::uint64_t> told_batches{};                                            ///< by the loader; else it tells `batches`
+  std::optional<std::uint64_t> later_batches{};                                           ///< of each epoch but the first
+  double full = 0.010, synthetic = 0.004, busy = 0.006, cached = 0.008, drained = 0.005;  ///< seconds a step or batch
+  double spread = 0;                                                                      ///< steps differ by up to so much of them, either way
   std::uint64_t seed = 1;
   std::function<double(int)> drained_by_workers{};  ///< seconds a batch, in place of `drained`
   std::optional<EpochGap> gap{};                    ///< before each epoch but the first
@@ -68,6 +68,7 @@ struct Training {
 
   [[nodiscard]] double step_seconds(AttachPhase phase) const {
     if (restricted && phase == AttachPhase::full) return on_fewer_cores.value_or(full);
+    if (phase == AttachPhase::busy) return busy;
     return phase == AttachPhase::full ? full : phase == AttachPhase::synthetic ? synthetic : cached;
   }
 
@@ -77,7 +78,6 @@ struct Training {
       rank.asks = false;
       rank.answered = now;
       if (const auto* run = std::get_if<RunSteps>(&answer)) {
-        rank.phase = run->phase;
         rank.steps_left = run->steps;
       } else if (const auto* change = std::get_if<SwitchPhase>(&answer)) {
         rank.phase = change->phase;
@@ -118,6 +118,7 @@ struct Training {
     message.why = rank.why;
     message.step = rank.step;
     message.kept = 16;
+    message.copies = 1000;
     if (rank.why == CheckpointMessage::Why::start && rank.epoch > 0) message.between = gap;
     if (rank.why != CheckpointMessage::Why::window) return message;
     StepWindow window;

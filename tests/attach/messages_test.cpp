@@ -93,7 +93,7 @@ TEST_CASE("what is wrong in a hook's message is named") {
 }
 
 TEST_CASE("an answer is one line that says what to do") {
-  CHECK(answer_text(RunSteps{AttachPhase::synthetic, 12}) == "{\"do\":\"run\",\"mode\":\"synthetic\",\"steps\":12}\n");
+  CHECK(answer_text(RunSteps{12}) == "{\"do\":\"run\",\"steps\":12}\n");
   CHECK(answer_text(PlainAnswer::end) == "{\"do\":\"end\"}\n");
   CHECK(says(answer_text(SwitchPhase{AttachPhase::synthetic, 16, 1024}), "\"keep\":16"));
   CHECK(says(answer_text(DrainLoader{4, 100, 2.5, true}), "\"pass\":\"measure\""));

@@ -16,7 +16,7 @@ class Parts(unittest.TestCase):
         for name, *values in events:
             getattr(clock, name)(*values)
         clock.close(closed)
-        window = clock.take('full', closed, ranks=True)
+        window = clock.take(closed, ranks=True)
         return {part: window[part][0] for part in ('wait', 'compute', 'outside', 'validation', 'hook')}
 
     def test_time_that_no_part_has_measured_is_in_none_of_them(self):
@@ -54,7 +54,7 @@ class Parts(unittest.TestCase):
         clock.open(0)
         clock.served(100, 100, 0, 4)
         clock.close(300)
-        self.assertEqual(clock.take('full', 300, ranks=False)['compute'], [200])
+        self.assertEqual(clock.take(300, ranks=False)['compute'], [200])
 
     def test_a_validation_that_another_thread_leaves_late_takes_no_negative_time(self):
         clock = StepClock()
@@ -65,7 +65,7 @@ class Parts(unittest.TestCase):
         clock.validation_served(450)
         clock.validation_entered(500)
         clock.close(600)
-        self.assertGreaterEqual(min(clock.take('full', 600, 0)['validation']), 0)
+        self.assertGreaterEqual(min(clock.take(600, 0)['validation']), 0)
 
     def test_an_optimizers_step_while_a_batch_is_waited_for_gives_no_negative_part(self):
         clock = StepClock()
@@ -74,7 +74,7 @@ class Parts(unittest.TestCase):
         clock.hooked_after(10)
         clock.served(100, 90, 10, 4)
         clock.close(300)
-        window = clock.take('full', 300, ranks=False)
+        window = clock.take(300, ranks=False)
         self.assertEqual([window[part][0] for part in ('wait', 'compute', 'outside', 'hook')], [90, 0, 190, 20])
 
     def test_a_pass_that_was_left_ends_with_its_last_optimizer_step_and_what_came_after_lies_between_epochs(self):
@@ -91,7 +91,7 @@ class Parts(unittest.TestCase):
         clock.started(30)
         clock.leave()
         self.assertFalse(clock.running)
-        window = clock.take_left('full', ranks=False)
+        window = clock.take_left(ranks=False)
         self.assertEqual((window['begin'], window['end']), (0, 1700))
         self.assertEqual([window[part] for part in ('wait', 'compute', 'outside', 'hook')], [[90, 90], [600, 600], [280, 0], [30, 10]])
         self.assertEqual(clock.gap.report(2000), {'begin': 1700, 'end': 2000, 'start': 30, 'validation': 100, 'ranks': 0})
@@ -109,7 +109,7 @@ class Parts(unittest.TestCase):
             if stepped:
                 clock.stepped_at(1700)
             clock.leave(250 if stepped else 0)
-            window = clock.take_left('full', ranks=False)
+            window = clock.take_left(ranks=False)
             self.assertEqual((window['end'], len(window['wait']), clock.gap.begin, window['compute'][-1]), (end, steps, end, 850 if stepped else 600))
 
     def test_a_step_that_did_not_happen_begins_no_window(self):
@@ -120,7 +120,7 @@ class Parts(unittest.TestCase):
             clock.open(opened)
             clock.served(opened + 100, 100, 0, 4)
             clock.close(closed)
-            window = clock.take('full', closed, ranks=False)
+            window = clock.take(closed, ranks=False)
             self.assertEqual((window['begin'], window['end']), (opened, closed))
 
 

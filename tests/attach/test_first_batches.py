@@ -191,6 +191,24 @@ for epoch in range(6):
         starts = [message['between']['start'] for message in connection.of('at') if 'between' in message]
         self.assertGreater(len(starts), 2)
         self.assertEqual(set(starts), {0})
+        self.assertEqual({message['between']['sampling'] for message in connection.of('at') if 'between' in message}, {400_000_000})
+
+    def test_what_a_sampler_takes_for_each_batch_is_told(self):
+        _, connection = self.launch('''
+class Slow:
+    def __iter__(self):
+        for first in range(0, 400, 4):
+            time.sleep(0.003)
+            yield list(range(first, first + 4))
+
+    def __len__(self):
+        return 100
+
+for x, in DataLoader(data(400), batch_sampler=Slow(), num_workers=1):
+    step(x)
+''', run(50))
+        window = connection.windows()[0]
+        self.assertEqual(window['sampling'], 3_000_000 * 52)  # With those that lie ready.
 
     def test_a_thread_that_asks_while_its_loader_is_being_introduced_waits_with_its_first_checkpoint(self):
         _, connection = self.launch('''

@@ -39,55 +39,59 @@ class Frozen:
 Pair = collections.namedtuple('Pair', ('x', 'y'))
 
 
-def replay(*kept):
+def replay(*kept, limit=10**9):
     made = batches.Replay()
     for batch in kept:
-        made.add(batch, batches.samples_of(batch), 10**9)
+        made.add(batch, batches.samples_of(batch), limit)
     return made
 
 
 class Kept(unittest.TestCase):
-    def test_keys_that_are_popped_and_lists_that_are_changed_are_whole_again(self):
+    def test_what_a_script_does_to_one_the_next_does_not_show(self):
         made = replay(*({'x': [number, number], 'y': {'z': [0]}} for number in range(3)))
+        made.prepare(5)
         for turn in range(7):
-            batch, samples, _ = made.next()
-            self.assertEqual((batch, samples), ({'x': [turn % 3] * 2, 'y': {'z': [0]}}, 2))
+            batch = made.next()
+            self.assertEqual((batch, made.last_samples), ({'x': [turn % 3] * 2, 'y': {'z': [0]}}, 2))
             batch.pop('x')
             batch['y']['z'].append(1)
-        self.assertEqual((len(made), made.changed), (3, 0))
 
-    def test_a_donated_array_is_replaced_and_from_then_on_copies_are_handed_out(self):
+    def test_a_donated_array_is_a_copy_in_whatever_it_lies(self):
         for wrap in (lambda x: {'x': x}, lambda x: Pair(x, None), Frozen, lambda x: [(x,)]):
             made = replay(*(wrap(Array((4, 2))) for _ in range(4)))
-            Array.copies = 0
-            handed = []
-            for _ in range(9):
-                batch, samples, _ = made.next()
-                (_, array), = batches.leaves_of(batch)
-                self.assertFalse(array.is_deleted())
-                self.assertEqual(samples, 4)
-                array.deleted = True
-                handed.append(array)
-            self.assertGreater(made.changed, 0)
-            self.assertEqual(len(made), 3)
-            self.assertEqual(Array.copies, 8)
-
-    def test_arrays_that_are_not_donated_are_handed_out_as_they_are(self):
-        arrays = [Array((4, 2)) for _ in range(3)]
-        made = replay(*({'x': array} for array in arrays))
-        self.assertEqual([made.next()[0]['x'] for _ in range(9)], 3 * arrays)
-        self.assertEqual(made.bytes, 3 * 32)
-
-    def test_a_script_that_looks_one_batch_ahead_and_donates_each_never_gets_one_that_is_deleted(self):
-        for count in (1, 2, 3, 5):
-            made = replay(*({'x': Array((4, 2))} for _ in range(count)))
-            held = made.next()[0]['x']
+            made.prepare(9)
             for _ in range(12):
-                following = made.next()[0]['x']
-                self.assertFalse(held.is_deleted())
-                held.deleted = True
-                held = following
-            self.assertEqual(len(made), count if count < 3 else count - 2)
+                (_, array), = batches.leaves_of(made.next())
+                self.assertFalse(array.is_deleted())
+                array.deleted = True
+
+    def test_copies_are_made_before_they_are_handed_out_as_many_as_there_is_memory_for(self):
+        made = replay(*(Array((4, 2)) for _ in range(3)), limit=32 * 10)
+        self.assertEqual((len(made.kept), made.copies()), (3, 7))
+        Array.copies = 0
+        made.prepare(100)
+        self.assertEqual(Array.copies, 7)
+        for _ in range(7):
+            made.next()
+        self.assertEqual(Array.copies, 7)
+        made.next()
+        self.assertEqual(Array.copies, 8)
+
+    def test_half_of_the_memory_is_left_to_copies_and_one_batch_is_kept_at_least(self):
+        self.assertEqual([len(replay(*(Array((4, 2)) for _ in range(5)), limit=limit).kept) for limit in (10, 64, 128, 1000)], [1, 1, 2, 5])
+
+    def test_each_window_begins_with_the_first_batch(self):
+        made = replay([0], [1], [2])
+        for _ in range(2):
+            made.prepare(4)
+            self.assertEqual([made.next() for _ in range(4)], [[0], [1], [2], [0]])
+
+    def test_the_last_batch_of_an_epoch_is_left_out_where_it_is_smaller(self):
+        made = replay([1, 2, 3], [1, 2, 3], [1])
+        made.drop_partial(3)
+        self.assertEqual(len(made.kept), 2)
+        made.drop_partial(4)
+        self.assertEqual(len(made.kept), 2)
 
     def test_an_array_of_numpys_is_handed_out_as_a_copy(self):
         try:
@@ -98,10 +102,9 @@ class Kept(unittest.TestCase):
         made = replay({'x': own}, {'x': numpy.ones((4, 2))})
         own += 7  # A loader that fills the same array again.
         for expected in (0, 1, 0, 1):
-            batch, samples, _ = made.next()
-            self.assertEqual((batch['x'].tolist(), samples), ([[expected] * 2] * 4, 4))
+            batch = made.next()
+            self.assertEqual((batch['x'].tolist(), made.last_samples), ([[expected] * 2] * 4, 4))
             batch['x'] += 5
-        self.assertEqual(made.bytes, 2 * 64)
 
     def test_samples_are_those_of_the_first_array_or_list(self):
         array = Array((6, 2))

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-from fake_launcher import run
+from fake_launcher import run, switch
 from script_rig import ScriptTest
 
 dali = '''
@@ -76,7 +76,7 @@ for epoch in range(4):
     for number, batch in enumerate(loader):
         step(batch[0]['data'])
     print(epoch, number, len(loader))
-''')
+''', run(5), switch('synthetic'), run(20))
         self.assertEqual(output, ''.join(f'{epoch} 39 40\n' for epoch in range(4)))
         self.check(connection, notes=('stream-goes-on',))
         loader = connection.of('loader')[0]

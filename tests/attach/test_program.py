@@ -27,6 +27,8 @@ def processes_of(mark, what='cmdline'):
             pass
     return found
 
+phases = {'full', 'synthetic', 'prep', 'cached'}  # And busy, where the loader has workers.
+
 
 class ProgramTest(unittest.TestCase):
     def setUp(self):
@@ -66,7 +68,7 @@ class Phases(ProgramTest):
         self.assertEqual(result['schema'], 'dsanalyze.profile/1')
         for rate in ('G', 'P'):
             self.assertGreater(result['rates'][rate]['samples_per_s'], 0)
-        self.assertEqual({run['name'] for run in result['runs']}, {'full', 'synthetic', 'prep', 'cached'})
+        self.assertEqual({run['name'] for run in result['runs']} - {'busy'}, phases)
         self.assertEqual(result['loader']['workers'], 2)
         self.assertTrue(result['loader']['file'].endswith('train.py'))
         parts = result['waits']
@@ -98,7 +100,7 @@ class Phases(ProgramTest):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertNotIn('phases-missing', run.stdout)
         self.assertIn('bottleneck', json.loads(run.stdout))
-        self.assertEqual({run['name'] for run in json.loads(run.stdout)['runs']}, {'full', 'synthetic', 'prep', 'cached'})
+        self.assertEqual({run['name'] for run in json.loads(run.stdout)['runs']} - {'busy'}, phases)
         self.assert_nothing_left()
 
     def test_a_training_that_cannot_be_profiled_is_said_why(self):
@@ -169,7 +171,7 @@ for x, in DataLoader(TensorDataset(torch.ones(40000, 4)), 4):
     model(x).sum().backward()
     optimizer.step()
     time.sleep(0.01)
-    if time.monotonic() > began + 4:
+    if time.monotonic() > began + 1.5:
         raise RuntimeError('the loss is odd')
 ''')
         place = self.folder / 'profile.json'

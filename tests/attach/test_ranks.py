@@ -70,7 +70,7 @@ class Ranks(unittest.TestCase):
                 self.assertEqual(connection.notes(), {})
                 for window in connection.windows():
                     self.assertTrue(all(0 < part <= whole for part, whole in zip(window['ranks'], window['compute'])), window)
-                self.assertEqual(set(self.window(connection, 'synthetic')['wait']), {0})
+                self.assertLess(max(self.window(connection, 'synthetic')['wait']), min(self.window(connection, 'synthetic')['compute']))
 
     def test_a_rank_that_looks_at_a_batch_keeps_no_other_waiting(self):
         ranks = self.launch('--looks', '--epochs', 4)

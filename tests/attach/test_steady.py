@@ -272,7 +272,7 @@ class Marks(unittest.TestCase):
         known = {'style': 'map', 'batch_size': 4, 'samples': 10, 'batches': 3, 'drop_last': False}
         iteration = types.SimpleNamespace(record=iterations.Record(dict(known, **facts), None, Loader), thread=1, handed=0)
         iteration.samples_of_last = lambda batch: iterations.Iteration.samples_of_last(iteration, batch)
-        iteration.counts = None
+        iteration.list_taken = lambda: None
         return steadies.Steady(iteration, 100)
 
     def test_three_marks_a_step_are_its_parts(self):
@@ -281,7 +281,7 @@ class Marks(unittest.TestCase):
             steady.step(asked, served, None)
             steady.stepped(stepped)
         window = steady.take(300, ranks=False)
-        self.assertEqual((window['begin'], window['end'], window['mode'], window['skipped']), (100, 300, 'full', 0))
+        self.assertEqual((window['begin'], window['end'], window['skipped']), (100, 300, 0))
         self.assertEqual([window[part] for part in ('wait', 'compute', 'outside', 'steps', 'samples')], [[30, 10], [40, 60], [10, 50], [1, 1], [4, 4]])
         self.assertNotIn('ranks', window)
         self.assertIsNone(steady.take(300, ranks=False))
@@ -352,7 +352,7 @@ class Marks(unittest.TestCase):
         self.assertTrue(steady.resume(clock))
         clock.stepped_at(350)
         clock.close(400)
-        rest = clock.take('full', 400, ranks=False)
+        rest = clock.take(400, ranks=False)
         self.assertEqual([rest[part] for part in ('begin', 'wait', 'compute', 'outside', 'samples', 'steps')], [300, [10], [40], [50], [2], [1]])
 
     def test_a_step_that_goes_on_has_its_optimizers_and_its_waits(self):
@@ -367,7 +367,7 @@ class Marks(unittest.TestCase):
         clock = clocks.StepClock()
         self.assertFalse(steady.resume(clock))
         clock.close(300)
-        rest = clock.take('full', 300, ranks=True)
+        rest = clock.take(300, ranks=True)
         self.assertEqual([rest[part] for part in ('wait', 'compute', 'outside', 'samples', 'steps', 'ranks', 'outside_ranks')], [[30], [20], [50], [5], [1], [6], [7]])
 
     def test_batches_that_no_sampler_counts_are_looked_at(self):

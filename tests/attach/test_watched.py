@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from fake_launcher import Launcher, Plan, drain, run, switch
+from fake_launcher import Launcher, Plan, drain, end, run, switch
 from script_rig import ScriptTest
 
 here = pathlib.Path(__file__).resolve().parent
@@ -140,7 +140,7 @@ class Once:
         return (torch.full((4, 4), float(number)) for number in range(400))
 for x in dsanalyze.watch(Once()):
     step(x)
-''', run(5), drain(0, 16, which='warm'), drain(0, 16), switch('synthetic'), run(20, 'synthetic'))
+''', run(5), drain(0, 16, which='warm'), drain(0, 16), switch('synthetic'), run(20), end)
         self.assertEqual([(len(message['times']), message['error']) for message in connection.of('drained')], [(16, None), (16, None)])
         self.assertIn('not-separable', connection.notes())
         self.assertEqual(len(connection.windows('synthetic')[0]['wait']), 20)

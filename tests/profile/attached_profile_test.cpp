@@ -185,32 +185,28 @@ TEST_CASE("ranks whose windows differ in length train in step all the same") {
   CHECK(profile_of(launched).run("full")->samples_per_s == doctest::Approx(3200).epsilon(0.01));
 }
 
-TEST_CASE("where batches that are handed out again differ, G is their samples by the time of all of them, however the windows cut their cycle") {
-  // Four batches of 10, 20, 30 and 40 samples; the smaller a batch, the longer its step.
-  const std::array<double, 4> samples{10, 20, 30, 40};
-  const std::array<double, 4> seconds{0.040, 0.020, 0.010, 0.010};
-  LaunchedTraining launched = prep_bound();
-  PhaseMeasurement& synthetic = launched.training.phases[AttachPhase::synthetic];
-  synthetic.by_rank.clear();
-  std::size_t next = 0;
-  for (const std::size_t count : {5U, 5U, 6U, 2U, 7U, 5U, 5U, 6U}) {
-    StepWindow window = window_of(0, 0.01);
-    for (auto* list : {&window.wait, &window.compute, &window.outside, &window.ranks, &window.validation, &window.hook, &window.samples})
-      list->resize(count);
-    double all = 0;
-    for (std::size_t i = 0; i < count; ++i, next = (next + 1) % samples.size()) {
-      window.batch.push_back(next + 1);
-      window.samples[i] = samples[next];
-      window.compute[i] = seconds[next];
-      all += seconds[next];
-    }
-    window.end = to_nanoseconds(all);
-    synthetic.by_rank[0].push_back(std::move(window));
+TEST_CASE("the bottleneck is what the training loses most of its time to, against steps on batches at hand") {
+  // Milliseconds a step: as found, in memory, beside workers that go on, and without them.
+  struct {
+    double full, cached, busy, synthetic;
+    const char* bottleneck;
+  } const cases[]{
+      {10.2, 10.1, 10.0, 10, "accelerator"}, {15, 15, 10.5, 10, "prep"}, {15, 14.5, 14, 10, "cores"}, {10.4, 10.4, 10.3, 10, "accelerator"}};
+  for (const auto& each : cases) {
+    CAPTURE(each.full);
+    LaunchedTraining launched = prep_bound();
+    const auto phase = [&](AttachPhase which, double milliseconds) { launched.training.phases[which] = phase_of(0, milliseconds / 1000); };
+    phase(AttachPhase::full, each.full);
+    phase(AttachPhase::cached, each.cached);
+    phase(AttachPhase::busy, each.busy);
+    phase(AttachPhase::synthetic, each.synthetic);
+    launched.training.drains = {drain_of(2, each.cached / 1000)};
+    const ProfileResult result = profile_of(launched);
+    REQUIRE(result.bottleneck);
+    CHECK(result.bottleneck->detail == each.bottleneck);
+    CHECK(result.bottleneck->confident);
+    CHECK(result.stalls->contention->fraction == doctest::Approx((each.busy - each.synthetic) / each.full).epsilon(0.1));
   }
-  const std::vector<Stretch> stretches = stretches_of(synthetic);
-  REQUIRE(stretches.size() == 8);
-  for (const Stretch& each : stretches) CHECK(each.rate() == doctest::Approx(100 / 0.080));
-  CHECK(profile_of(launched).ingestion->samples_per_s == doctest::Approx(100 / 0.080));
 }
 
 TEST_CASE("the interval of G holds that its batches are a sample of the epoch's") {
@@ -224,7 +220,6 @@ TEST_CASE("the interval of G holds that its batches are a sample of the epoch's"
       double all = 0;
       for (std::size_t step = 0; step < 2 * seconds.size(); ++step) {
         const std::size_t batch = step % seconds.size();
-        window.batch.push_back(batch + 1);
         window.samples.push_back(samples[batch]);
         window.compute.push_back(seconds[batch]);
         for (auto* list : {&window.wait, &window.outside, &window.ranks, &window.validation, &window.hook}) list->push_back(0);
@@ -430,10 +425,10 @@ TEST_CASE("figures of several trainings together are not trusted, and nothing th
 
 TEST_CASE("what the hook says is a finding; that workers repeat samples is a warning") {
   LaunchedTraining launched = prep_bound();
-  launched.training.notes = {{"batch-mutated", "The script changes batches."}, {"workers-repeat", "Each a\x1b[2Jb."}};
+  launched.training.notes = {{"length-unknown", "The dataset has no length."}, {"workers-repeat", "Each a\x1b[2Jb."}};
   const ProfileResult result = profile_of(launched);
-  CHECK(finding_of(result, "batch-mutated").severity == Finding::Severity::info);
-  CHECK(finding_of(result, "batch-mutated").message == "The script changes batches.");
+  CHECK(finding_of(result, "length-unknown").severity == Finding::Severity::info);
+  CHECK(finding_of(result, "length-unknown").message == "The dataset has no length.");
   CHECK(finding_of(result, "workers-repeat").severity == Finding::Severity::warning);
   CHECK(says(finding_of(result, "workers-repeat").message, "Each a"));
   CHECK_FALSE(says(finding_of(result, "workers-repeat").message, "\x1b"));

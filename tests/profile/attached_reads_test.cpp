@@ -105,7 +105,7 @@ TEST_CASE("what a loader reads ahead between two epochs counts, and what a valid
   CHECK(made.profile().reads->samples == 3552);
   // Another phase lies between the windows.
   full.gaps.clear();
-  full.seen[2].round = full.seen[3].round = 1;
+  full.seen[2].start = full.seen[3].start = 1;
   CHECK(made.profile().reads->files == 2);
   CHECK(made.profile().reads->seconds == doctest::Approx(2));
   CHECK(made.profile().reads->samples == 3200);

@@ -1,34 +1,20 @@
 """What batches hold beside PyTorch's tensors: arrays of NumPy, of JAX, and tensors of TensorFlow. None of these libraries is imported here.
 
-A kind of such values says for a batch that is kept: own(), the value in memory of this process alone; stand_in(), what is handed out in place of that
-one while it is not known whether the script changes it; again(), how either is handed out; copied(), what is handed out once a script has changed
-one; mark(), which is another one once the value has changed; same(), whether it shows no difference between two of them; size() and shared(), its
-bytes, and those of them in memory that processes share.
+A kind of such values says for a batch that is kept: own(), the value in memory of this process alone; copied(), what is handed out in its place, which the
+script may change; size() and shared(), its bytes, and those of them in memory that processes share.
 """
 import copy
 import sys
 
 
 class Arrays:
-    """NumPy's. Nothing shows that a script has changed one in place, so that it is always given a copy."""
+    """NumPy's."""
 
-    own = again = copied = staticmethod(copy.copy)
+    own = copied = staticmethod(copy.copy)
 
     @staticmethod
     def has(value):
         return isinstance(value, getattr(sys.modules.get('numpy'), 'ndarray', ()))
-
-    @staticmethod
-    def stand_in(array):
-        return array
-
-    @staticmethod
-    def same(one, other):
-        return True
-
-    @staticmethod
-    def mark(array):
-        return None
 
     @staticmethod
     def size(array):
@@ -52,19 +38,9 @@ class Immutables:
     def own(value):
         return value
 
-    again = stand_in = own
-
-    @staticmethod
-    def same(one, other):
-        return True
-
     @staticmethod
     def copied(value):
         return value.copy() if hasattr(value, 'is_deleted') else value
-
-    @staticmethod
-    def mark(value):
-        return value.is_deleted() if hasattr(value, 'is_deleted') else None
 
     @staticmethod
     def size(value):

@@ -1,11 +1,12 @@
-"""Batches as scripts see them: containers are rebuilt at each hand-out, and what a script changed is never handed out again."""
+"""Batches as scripts see them: what they hold, and copies of those that are handed out again and again."""
+import collections
 import copy
-import itertools
 import sys
 
 from .arrays import Arrays, Immutables
 
 max_depth = 16
+most_prepared = 8192  # Copies, before a window whose steps are not counted.
 _atoms = (str, bytes, int, float, complex, bool, type(None))
 kinds = [Arrays, Immutables]  # PyTorch's tensors come to them with PyTorch (pytorch.py).
 
@@ -134,116 +135,53 @@ def _element(value):
 
 
 whole_numbers = ('int16', 'int32', 'int64')  # Pixels are smaller.
-_numbers = itertools.count(1)
-
-
-class _Exposable:
-    """A batch whose tensors and arrays the script may be given as they are."""
-
-    def __init__(self, batch):
-        self.batch = batch
-        self._leaves = leaves_of(batch)
-        self._marks = self._marked()
-
-    def _marked(self):
-        return [kind.mark(item) for kind, item in self._leaves]
-
-    def moved(self):
-        """Whether an item's mark shows that the script has changed it."""
-        return self._marked() != self._marks
-
-    def differs(self, other):
-        """Whether it is not what the other one is: some changes leave the marks as they were."""
-        return not all(kind.same(item, kept) for (kind, item), (_, kept) in zip(self._leaves, other._leaves))
-
-
-class _Kept:
-    def __init__(self, batch, samples):
-        self.number = next(_numbers)
-        self.original = _Exposable(transform(batch, lambda kind, item: kind.own(item)))
-        self.spare = None  # A copy, which the script is given in place of the original.
-        self.samples = samples
-        self.bytes = bytes_of(self.original.batch)
-
-    def stand_in(self):
-        return transform(self.original.batch, lambda kind, item: kind.stand_in(item))
-
-    def copied(self):
-        return transform(self.original.batch, lambda kind, item: kind.copied(item))
 
 
 class Replay:
-    """The batches that synthetic mode hands out in turn.
-
-    In the first round the script gets copies. Each is compared with its original when the next batch is asked for, and once more after that, as scripts
-    look one batch ahead. A script that leaves all of them as they were gets the same copies again, which takes no time, or the originals where the limit
-    in bytes has no room for copies of all. A script that changes a batch, in the first round or later, gets copies that are made anew each time. Only an
-    original that it changed has no copy, and leaves the set; the last two left are never handed out themselves. A single batch, NumPy's arrays and other
-    objects are copied each time. Arrays that cannot be changed are handed out themselves, so that one that is donated to a computation leaves the set.
-    """
+    """The batches that are handed out again and again, in turn. A script may change what it is given, so that it is given copies, which are made by prepare():
+    between two windows of steps, and not within one."""
 
     def __init__(self):
-        self.kept = []
+        self.kept = []  # With the samples of each.
         self.bytes = 0
-        self.changed = 0
-        self._limit = 0
+        self.last_samples = 0  # Of the batch that was handed out last.
+        self._copies = collections.deque()
+        self._most = 1
         self._next = 0
-        self._exposed = []  # With the batch that it is of, and whether it is to be compared with it.
-        self._left_alone = 0  # Hand-outs after which all was as before.
-
-    def __len__(self):
-        return len(self.kept)
 
     def add(self, batch, samples, limit):
-        """Whether the batch was kept: at least one is, and then as many as stay below the limit in bytes."""
-        kept = _Kept(batch, samples)
-        self._limit = limit
-        if self.kept and self.bytes + kept.bytes > limit:
+        """Whether the batch was kept: at least one is, and then as many as leave half of the limit in bytes to copies."""
+        own = transform(batch, lambda kind, item: kind.own(item))
+        size = bytes_of(own)
+        if self.kept and 2 * (self.bytes + size) > limit:
             return False
-        self.kept.append(kept)
-        self.bytes += kept.bytes
+        self.kept.append((own, samples))
+        self.bytes += size
+        self._most = max(1, (limit - self.bytes) * len(self.kept) // max(self.bytes, 1))
         return True
 
     def drop_partial(self, batch_size):
         """Where a loader has a batch size, the last batch of an epoch may be smaller; it would come around too often."""
-        whole = [kept for kept in self.kept if batch_size is None or kept.samples >= batch_size]
-        self.kept = whole or self.kept
-        self.bytes = sum(kept.bytes for kept in self.kept)
+        self.kept = [kept for kept in self.kept if batch_size is None or kept[1] >= batch_size] or self.kept
 
-    def _check(self):
-        for kept, exposed, compared in self._exposed:
-            if exposed.moved() or (compared and exposed.differs(kept.original)):
-                self.changed += 1
-                if kept.original.moved() and kept in self.kept:
-                    self._next -= self.kept.index(kept) < self._next
-                    self.kept.remove(kept)
-                    self.bytes -= kept.bytes
-        self._left_alone += bool(self._exposed)
-        self._exposed = self._exposed[-1:]
-        if self.changed:
-            self._exposed = [(kept, kept.original, False) for kept, _, _ in self._exposed]  # The script may have that one, too.
-            for kept in self.kept:
-                kept.spare = None
+    def copies(self):
+        """How many may be made before a window."""
+        return self._most
+
+    def prepare(self, steps):
+        """So many copies, from the first batch on, are made before they are handed out; as many as there is memory for."""
+        self._copies.clear()
+        self._next = 0
+        for _ in range(min(steps, self._most, most_prepared)):
+            self._copy()
+
+    def _copy(self):
+        batch, samples = self.kept[self._next % len(self.kept)]
+        self._next += 1
+        self._copies.append((transform(batch, lambda kind, item: kind.copied(item)), samples))
 
     def next(self):
-        """A batch, its samples, and its number."""
-        self._check()
-        if self._next >= len(self.kept):
-            self._next = 0
-        kept = self.kept[self._next]
-        self._next += 1
-        return self._expose(kept), kept.samples, kept.number
-
-    def _expose(self, kept):
-        if self.changed:
-            return kept.copied()
-        first_round = self._left_alone < len(self.kept)
-        exposed = None if first_round else kept.spare
-        if exposed is None:
-            exposed = kept.original
-            few = len(self.kept) <= 2
-            if first_round or few:
-                exposed = _Exposable(kept.copied() if few else kept.stand_in())
-                kept.spare = exposed if len(self.kept) > 1 and 2 * self.bytes <= self._limit else None
-        self._exposed.append((kept, exposed, first_round))
-        return transform(exposed.batch, lambda kind, item: kind.again(item))
+        if not self._copies:
+            self._copy()
+        batch, self.last_samples = self._copies.popleft()
+        return batch

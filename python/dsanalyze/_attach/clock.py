@@ -1,6 +1,6 @@
 """Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock."""
 most_doubtful = 256  # Batches that a validation may have had and still turn out to be training.
-parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks', 'batch')
+parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks')
 
 
 class Gap:
@@ -42,7 +42,7 @@ class StepClock:
     def _reset(self):
         self.stepped = 0
         self.steps = 0
-        self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = self._batch = 0
+        self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = 0
         self._after = self._followed = 0
         self._inside = 0, 0, 0, 0, 0
         self._started = 0
@@ -73,13 +73,12 @@ class StepClock:
         self._reset()
         return at
 
-    def served(self, at, wait, hook, samples, batch=0):
-        """The primary loader has handed out its batch; `batch` is the number of one that is handed out again."""
+    def served(self, at, wait, hook, samples):
+        """The primary loader has handed out its batch."""
         self._ready = at
         self._wait += wait
         self._hook += hook
         self._samples += samples
-        self._batch = batch
 
     def followed(self, wait, hook):
         """A further training loader has handed out a batch, inside of this step."""
@@ -226,7 +225,7 @@ class StepClock:
             computed = at - self._synchronised
             self._computed()
         self._raw.append((self._open, at, self._ready, computed, self._synchronised, self._wait, self._hook, self._validation, self._samples, self.steps,
-                          self._ranks, self._outside_ranks, self._after, self._followed, sum(self._inside[:3]), self._batch))
+                          self._ranks, self._outside_ranks, self._after, self._followed, sum(self._inside[:3])))
         self._open = None
         self._reset()
         return True
@@ -252,7 +251,7 @@ class StepClock:
             worked_on += self._synchronised
             end = computed + worked_on
             self._raw.append((self._open, end, self._ready, computed, worked_on, wait, hook, validation, self._samples, self.steps, self._ranks, 0, after,
-                              followed, followed + after + validation, self._batch))
+                              followed, followed + after + validation))
             self.gap = Gap(end)
             self.gap.validation = self._validation - validation
             self.gap.ranks = self._outside_ranks
@@ -267,27 +266,25 @@ class StepClock:
         self.skipped = 0
         self._reset()
 
-    def take(self, mode, end, ranks):
+    def take(self, end, ranks):
         """The window since the last take(), or nothing where no step was closed."""
         begin, self.begin = self.begin, None
         raw, self._raw = self._raw, []
         skipped, self.skipped = self.skipped, 0
-        return _window(mode, begin, end, raw, skipped, ranks)
+        return _window(begin, end, raw, skipped, ranks)
 
-    def take_left(self, mode, ranks):
+    def take_left(self, ranks):
         """The same of the pass that was left early."""
         (begin, end, raw, skipped), self.left = self.left, None
-        return _window(mode, begin, end, raw, skipped, ranks)
+        return _window(begin, end, raw, skipped, ranks)
 
 
-def _window(mode, begin, end, raw, skipped, ranks):
+def _window(begin, end, raw, skipped, ranks):
     if raw:
-        window = {'mode': mode, 'begin': begin, 'end': end}
+        window = {'begin': begin, 'end': end}
         window.update(zip(parts, map(list, zip(*[_divided(*step) for step in raw]))))
         if not ranks:
             del window['ranks'], window['outside_ranks']
-        if mode != 'synthetic':
-            del window['batch']
         window['skipped'] = skipped
         return window
     return None
@@ -300,10 +297,10 @@ class _Doubt:
         self.batches = []
 
 
-def _divided(opened, closed, ready, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks, after, followed, inside, batch):
+def _divided(opened, closed, ready, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks, after, followed, inside):
     """One step's parts, of which the first three and the hook's own time are all that was measured of it."""
     computed = max(computed, ready)  # A loop that fetches in a thread of its own has the optimizer's step while it waits.
     compute = max(0, computed - ready - inside) + synchronised
     beyond = followed + after + validation - inside
     outside = max(0, closed - computed - synchronised - beyond + validation)
-    return wait, compute, outside, min(validation, outside), hook + after, samples, steps, min(ranks, compute), min(outside_ranks, outside), batch
+    return wait, compute, outside, min(validation, outside), hook + after, samples, steps, min(ranks, compute), min(outside_ranks, outside)

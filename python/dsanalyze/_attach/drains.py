@@ -50,6 +50,22 @@ def _stop(iterator):
         pass
 
 
+def first_batches(record, count):
+    """`count` batches of a second loader like the script's, with their samples; fewer where there are no more. Of a loader that has index lists, they are of lists
+    from all of those that are known to be in memory."""
+    lists = record.lists[:record.warmed or None]
+    lists = [lists[at * len(lists) // count] for at in range(count)] if len(lists) > count else lists
+    iterator = _start(record.kind.second(record, lists, len(lists), record.recipe['num_workers']))
+    try:
+        for number in range(count):
+            batch = next(iterator, _end)
+            if batch is _end:
+                return
+            yield batch, _samples(record, lists, number, batch)
+    finally:
+        _stop(iterator)
+
+
 class Cycle:
     """A stream from its beginning, again and again: batches are fetched ahead as the script's own loader does."""
 
@@ -57,24 +73,26 @@ class Cycle:
         self._record = record
         self._loader = record.kind.second(record, [], None, record.recipe['num_workers'])
         self._iterator = _start(self._loader)
-        self._first = [next(self._iterator, _end)]  # Its workers have started then.
 
     def next(self):
-        """A batch and its samples."""
-        if self._first and self._first[0] is not _end:
-            return self._with_samples(self._first.pop())
-        try:
-            batch = next(self._iterator)
-        except StopIteration:
+        batch = next(self._iterator, _end)
+        if batch is _end:
             _stop(self._iterator)
             self._iterator = _start(self._loader)
             batch = next(self._iterator, _end)
             if batch is _end:
-                raise RuntimeError('the subset has no batches') from None
-        return self._with_samples(batch)
+                raise RuntimeError('the subset has no batches')
+        return batch
 
-    def _with_samples(self, batch):
-        return batch, _samples(self._record, [], 0, batch)
+    def samples(self, batch):
+        return _samples(self._record, [], 0, batch)
+
+    def drop_ready(self):
+        """Takes over a batch that a worker has ready, and drops it."""
+        if self._record.kind.drop_ready(self._iterator):
+            return
+        _stop(self._iterator)
+        self._iterator = _start(self._loader)
 
     def close(self):
         _stop(self._iterator)

@@ -8,10 +8,18 @@ from . import facts, framework
 from .clock import StepClock
 from .roles import Roles
 from .seen import Seen
+from .steady import Steady
+
+plain_before_steady = 4  # Steps of the training loader alone, before the short way is taken.
+primary, follower, other = 'primary', 'follower', 'other'  # What a batch is for: a step, the same one, a validation.
 
 
 class Engine:
-    """send() takes a message that has no reply. The code that makes the engine sets rank."""
+    """Stands before each __next__ of the script's iterators. send() takes a message that has no reply. The code that makes the engine sets rank.
+
+    Where steps follow one another that take one batch of one loader each, which is nearly always, they take a short way (Steady), on which a step costs a
+    few microseconds. Whatever else happens takes the long one.
+    """
     careful = False  # Nothing of the script's own is called.
 
     def __init__(self, link, send):
@@ -34,6 +42,207 @@ class Engine:
         self._asked = {}  # Passes with gradients enabled, since the last optimizer step.
         self._quiet = None  # The pass asked last with gradients disabled, since then.
         self._quiet_before = None  # The same before the step before, where no other pass was asked.
+        self._steady = None
+        self._plain_steps = 0
+        self._window = None  # Steps that are not told yet.
+        self.optimizer_steps = 0
+
+    # A request for a batch.
+
+    def next(self, iteration, iterator):
+        if self.off:
+            self.goes_on()
+            return iteration.fetch(iterator)
+        steady = self._steady
+        if steady is not None and iteration is steady.iteration and not self._inside and get_ident() == steady.thread and (
+                framework.current.gradients_enabled() or iteration.without_gradients):
+            entered = now()
+            if steady.by_request:
+                steady.stepped(entered)
+            if not self.is_due(entered):
+                return self._next_steady(steady, iterator, entered)
+            self._leave()
+            self._plain_steps = plain_before_steady
+        return self._next_plain(iteration, iterator)
+
+    def is_due(self, at):
+        """Whether something else than a step follows."""
+        raise NotImplementedError
+
+    def fetch(self, iteration, iterator, role):
+        """The batch itself."""
+        return iteration.fetch(iterator)
+
+    def begin(self, iteration, entered):
+        """A step begins with this request: returns its role, and when it began."""
+        raise NotImplementedError
+
+    def ended(self, iteration, entered, role):
+        """The pass has no further batch."""
+        raise NotImplementedError
+
+    def _next_steady(self, steady, iterator, entered):
+        self._inside.add(steady.thread)
+        try:
+            batch = self.fetch(steady.iteration, iterator, primary)
+        except BaseException as error:
+            self._inside.discard(steady.thread)
+            self._leave()
+            self._failed(steady.iteration, entered, primary, error)
+            raise
+        self._inside.discard(steady.thread)
+        try:
+            steady.step(entered, now(), batch)
+        except Exception as error:
+            self.fault(error)
+        return batch
+
+    def _next_plain(self, iteration, iterator):
+        if self.nested():
+            return iteration.fetch(iterator)
+        thread = get_ident()
+        entered, role = now(), other
+        self._inside.add(thread)  # A dataset may have loaders of its own, and batches are fetched in here, too.
+        try:
+            self._leave()
+            role, entered = self._enter(iteration, iterator, entered)
+        except Exception as error:
+            self.fault(error)
+        finally:
+            self._inside.discard(thread)
+        if self._steady is not None:
+            return self._next_steady(self._steady, iterator, entered)
+        self._inside.add(thread)
+        asked = now()
+        try:
+            batch = self.fetch(iteration, iterator, role)
+        except BaseException as error:
+            self._inside.discard(thread)
+            self._failed(iteration, entered, role, error)
+            raise
+        self._inside.discard(thread)
+        try:
+            self._served(iteration, batch, role, entered, asked, now())
+        except Exception as error:
+            self.fault(error)
+        return batch
+
+    def _enter(self, iteration, iterator, entered):
+        """What the batch is for, and when its step began."""
+        record = iteration.record
+        if self.ends_step(iteration):
+            self.step_over(entered)
+        trains = framework.current.gradients_enabled() or iteration.without_gradients
+        # Where a thread of its own fetches the batches, the one that trains may be about to introduce their loader.
+        if trains and record.training and record.id is not None:
+            current = self.is_current(iteration)
+            if current and record is self.roles.primary:
+                iteration.thread = get_ident()
+                return self.begin(iteration, entered)
+            self.follows(iteration, iterator, current, entered)
+            return follower, entered
+        self._plain_steps = 0
+        if self.roles.training:
+            entered = self.before_validation(iteration, iterator, entered)
+            self.clock.validation_entered(entered, iteration)
+        return other, entered
+
+    def follows(self, iteration, iterator, current, entered):
+        """A further training loader is asked within a step."""
+        self._plain_steps = 0
+
+    def before_validation(self, iteration, iterator, entered):
+        """A batch is asked for that trains nothing, as far as is known: returns when."""
+        return entered
+
+    def _served(self, iteration, batch, role, entered, asked, served):
+        """All of the request's time but for the wait is the hook's; what follows the last clock reading would be the step's, so that comes last."""
+        iteration.handed += 1
+        wait = served - asked
+        samples = self.samples(iteration, batch, role)
+        if iteration.between is not None and iteration.handed == 1:
+            iteration.between.update(first_batch=wait, samples=samples)
+        self.handed_out(iteration, framework.current.gradients_enabled() or iteration.without_gradients)
+        if role is primary:
+            if self.clock.running:
+                if self.spent is not None:
+                    self.spent.trained()
+                at = now()
+                self.clock.served(at, wait, at - entered - wait, samples)
+        elif role is follower:
+            self.clock.followed(wait, now() - entered - wait)
+        else:
+            at = now()
+            self.clock.validation_served(at, iteration, entered, wait, at - entered - wait, samples)
+            if self.spent is not None and self.roles.primary is not None:
+                self.spent.looped(iteration, entered, at, wait)
+
+    def samples(self, iteration, batch, role):
+        return iteration.samples_of_last(batch)
+
+    def _failed(self, iteration, entered, role, error):
+        try:
+            if not isinstance(error, StopIteration):
+                iteration.list_taken()
+                if role is primary:
+                    self.clock.close(entered)  # The step before, if the short way was left for this.
+                    self.clock.cancel()
+                return
+            iteration.ended = True
+            self.roles.ended(iteration.record)
+            if role is primary:
+                self.clock.close(entered)
+                self.clock.cancel()
+            self.ended(iteration, entered, role)
+        except Exception as fault:
+            self.fault(fault)
+
+    # The short way.
+
+    def take_short_way(self, iteration, begin, samples_of=None):
+        """Returns whether this step and those that follow take it."""
+        self._plain_steps += 1
+        roles = self.roles
+        if self.apart or self._plain_steps <= plain_before_steady or roles.training != [iteration.record] or not roles.undoubted():
+            return False
+        self._steady = Steady(iteration, begin, self.by_request(iteration.record), samples_of)
+        self.clock.shortcut = self._steady
+        return True
+
+    def _leave(self):
+        """Back to the long way: the step that has begun goes on there."""
+        steady, self._steady = self._steady, None
+        if steady is None:
+            return
+        self._plain_steps = 0
+        steady.iteration.record.served += steady.handed()
+        try:
+            self.clock.shortcut = None
+            self._take(steady.begin)
+            self._collect(steady.take_closed(self.world > 1))
+            if steady.resume(self.clock):
+                self.roles.resume(steady.iteration.record)
+                self._asked[steady.iteration] = None
+        except Exception as error:
+            self.fault(error)
+
+    def _take(self, end):
+        self._collect(self.clock.take(end, self.world > 1))
+
+    def _collect(self, window):
+        """Appends steps that follow the ones before without a gap."""
+        if window is None:
+            return
+        if self._window is None:
+            self._window = window
+            return
+        for part, values in window.items():
+            if isinstance(values, list):
+                self._window[part] += values
+        self._window['skipped'] += window['skipped']
+        self._window['end'] = window['end']
+
+    # Who trains.
 
     def nested(self):
         """Whether this thread is inside of an iterator's own __next__: a dataset that has a loader of its own."""
@@ -51,6 +260,7 @@ class Engine:
 
     def created(self, iteration):
         """A new iterator, or a new epoch of a persistent one."""
+        self._leave()
         self.clock.renewed(iteration)
         if not iteration.aside():
             iteration.record.current = iteration
@@ -117,6 +327,11 @@ class Engine:
             self.clock.started(duration)
 
     def optimizer_stepped(self):
+        self.optimizer_steps += 1
+        if self._steady is not None and get_ident() == self._steady.thread:
+            self._steady.stepped(now())
+            return
+        self._leave()
         at = now()
         if self.spent is not None and self.spent.thread is None:
             self.spent.thread = get_ident()
@@ -143,11 +358,24 @@ class Engine:
 
     def dropped(self, iteration):
         """The script has dropped the iterator of this pass, and so left its loop within a step."""
+        steady = self._steady
+        if steady is not None and steady.iteration is iteration:
+            if steady.by_request and not iteration.ended:
+                steady.stepped(now())
+            return
         if not iteration.ended and iteration.record is self.roles.primary and self.ends_step(iteration):
             self.step_over(now())
 
     def optimizer_made(self):
         """From now on, its steps are the training's."""
+        self._leave()
+
+    def step_skipped(self):
+        """A GradScaler left out the optimizer's step."""
+        if self._steady is not None:
+            self._steady.skipped += 1
+        elif self.clock.running:
+            self.clock.skipped_at(now())
 
     def step_over(self, at):
         """A training step has ended: an optimizer has stepped, or the script asks for the next batch where that ends a step."""

@@ -52,10 +52,6 @@ class Framework:
             tensorflow.test.experimental.sync_devices()
         return bool(backends) or tensorflow is not None
 
-    def random_states(self):
-        """Functions that set the library's random number generators back to where they are now."""
-        return []
-
     def is_finite(self, loss):
         """Whether a loss, as the library's backward pass was given it, is a finite number."""
         return True

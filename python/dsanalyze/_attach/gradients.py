@@ -8,6 +8,7 @@ from torch.optim import optimizer as optimizers
 collectives = ('all_reduce', 'barrier', 'broadcast', 'all_gather', 'reduce', 'reduce_scatter', 'all_gather_into_tensor', 'reduce_scatter_tensor',
                'all_gather_object', 'broadcast_object_list', 'gather', 'scatter', 'monitored_barrier')
 watched_parameters = 4
+most_losses = 100000
 
 
 def _compiled_as_it_is(follow):
@@ -160,7 +161,7 @@ class Gradients:
         if self._last_gradient:
             engine.clock.waited_for_ranks(ended - self._last_gradient)
             self._last_gradient = 0
-        if self._losses and engine.modes.mode == 'synthetic' and isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and engine.clock.running and len(engine.losses) < 100000:
+        if self._losses and engine.modes.mode == 'synthetic' and isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and len(engine.losses) < most_losses:
             engine.losses.append(tensors.detach())
 
     def _follow_collectives(self):
@@ -196,10 +197,10 @@ class Gradients:
         @functools.wraps(original)
         def step(scaler, optimizer, *arguments, **named):
             engine = gradients._engine()
-            steps = engine.clock.steps if engine is not None else 0
+            steps = engine.optimizer_steps if engine is not None else 0
             result = original(scaler, optimizer, *arguments, **named)
-            if engine is not None and engine.clock.running and engine.clock.steps == steps:
-                engine.clock.skipped_at(now())
+            if engine is not None and engine.optimizer_steps == steps:
+                engine.step_skipped()
             return result
 
         kind.step = step

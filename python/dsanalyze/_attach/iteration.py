@@ -1,16 +1,12 @@
-"""One pass of the script over a DataLoader: which index lists went out, what is outstanding, and how many batches the epoch still owes the script."""
+"""One pass of the script over a DataLoader: the index lists of its batches, and how many were handed out."""
 import collections
 import itertools
-import os
-import time
 import weakref
 from time import monotonic_ns as now
 
 from .batches import leading, picture_of, row_length, samples_of, samples_seen
 
 max_lists = 4096
-most_counted_ahead = 4096
-discard_seconds = min(120.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 120)))
 
 
 class Record:
@@ -23,6 +19,7 @@ class Record:
         self.kind = kind
         self.marked = False  # The script says that a pass through the loop over it is a training step: dsanalyze.watch().
         self.served = 0  # Batches, of all passes.
+        self.sampling = 0  # Nanoseconds in which its sampler chose batches since a checkpoint, but for the first of each pass.
         self.id = None
         self.training = False
         self.each_step = 1  # Batches that a step takes of it.
@@ -49,9 +46,9 @@ class Record:
         """Whether the stream cannot be begun a second time beside the script's own pass."""
         return self.facts['style'] == 'watched' and self.recipe is not None and self.recipe['dataset'].goes_on()
 
-    def keep_to_subset(self):
-        """Batches are of what was read into memory from now on."""
-        self.subset = _Subset(self.lists[:self.warmed or len(self.lists)])
+    def first_in_memory(self):
+        """The index lists of what was read into memory."""
+        return _Subset(self.lists[:self.warmed or len(self.lists)])
 
     def stands_for(self, old):
         """Whether the script made it where it made that one."""
@@ -118,9 +115,9 @@ class Iteration:
         self.map_style = record.map_style
         self.thread = None
         self.asked_apart = 0  # Batches in a row that another thread asked for than asks the primary loader.
-        self.counts = None
+        self.lists = None
         self.renew()
-        self.held = False
+        self.held = False  # It asks its sampler for nothing, so that its workers rest.
 
     def renew(self):
         """A new epoch over the same (persistent) iterator."""
@@ -133,18 +130,12 @@ class Iteration:
         self.between = None  # What lay between the epoch before and its first batch.
         self.ended = False
         self.evaluates = False  # It is asked with gradients disabled, so that its batches are its own.
+        self.replaced = False  # Some of its batches came from elsewhere.
+        self._looked_ahead = 0
+        self.exhausted = False  # The iterator itself has no more.
         self.handed = 0
-        self._chosen = 0
-        if self.counts:
-            self.counts.clear()
-        self.again = collections.deque()
-        self.issued = collections.deque()
-        # Iterable style, where nothing can be fetched again: discarded batches, which the script gets at the epoch's end unless others took their place.
-        self.spare = collections.deque()
-        self.ahead = 0
-        self.disturbed = False
-        self._puts = None
-        self._replays = None
+        if self.lists:
+            self.lists.clear()
 
     def aside(self):
         """Whether another pass over the same loader goes on: next(iter(loader)) within an epoch begins none."""
@@ -154,234 +145,86 @@ class Iteration:
         iterator = current.iterator()
         return iterator is not None and iterator is not self.iterator()
 
-    # Samples of batches whose size only the sampler knows, where nothing else is asked for.
-
-    def count_lists(self):
-        """From now on the index lists are counted."""
-        self.counts = {}
-
-    def list_chosen(self, index):
-        """The sampler has chosen the next batch."""
-        if isinstance(index, (list, tuple)) and len(self.counts) < most_counted_ahead:
-            self.counts[self._chosen] = len(index)
-        self._chosen += 1
-
-    def samples_of_last(self, batch):
-        """Of the batch that was handed out last."""
-        if self.counts:
-            counted = self.counts.pop(self.handed - 1, None)
-            if counted is not None:
-                return counted
-        if self.record.facts['batch_size']:
-            return self.record.samples_without_index(batch)
-        return samples_seen(batch)
+    def is_over(self):
+        """Whether the epoch has had as many batches as one of its own loader has, where some were others."""
+        length = self.record.length or self.record.facts['batches']
+        return self.replaced and length is not None and self.handed >= length
 
     # What the sampler is asked for.
 
+    def remember_lists(self):
+        """From now on the index lists of batches that are not handed out yet are kept; a stream has none."""
+        if self.map_style:
+            self.lists = collections.deque()
+
     def next_index(self, iterator):
         """Instead of the iterator's own _next_index()."""
-        if self._puts is not None:
-            if self._puts <= 0:
-                raise StopIteration
-            self._puts -= 1
-        elif self.held:
+        if self.held:
             raise StopIteration
-        return self._issue(iterator)
-
-    def _issue(self, iterator):
-        replayed = False
-        if self.again:
-            index = self.again.popleft()
-        else:
-            began = now() if self.sampling is None else None
-            try:
-                index = self._choose(iterator)
-                if self.map_style:
-                    self.record.remember(index)
-            except StopIteration:
-                index = self._replayed()
-                replayed = True
-            if began is not None:
-                self.sampling = now() - began
-        given = index
-        if self.record.subset is not None and not self.evaluates and not replayed:
-            given = self.record.subset.instead_of(index)
-        if self.map_style:
-            self.issued.append((getattr(iterator, '_send_idx', 0), index, replayed, given))
-        return given
-
-    def _replayed(self):
-        """An index list of an earlier batch, for an epoch that has no further ones."""
-        known = {id(index) for _, index, _, _ in self.issued}
-        while self._replays:
-            index = self._replays.popleft()
-            if id(index) not in known:
-                return index
-        raise StopIteration
-
-    def consume(self, iterator):
-        """Takes one batch off the epoch without fetching it, and returns what undo() needs; StopIteration ends the epoch."""
-        if self.map_style:
-            if self.again:
-                return self.again.popleft()
+        began = now()
+        try:
             index = self._choose(iterator)
-            self.record.remember(index)
-            return index
-        length = self.record.length or self.record.facts['batches']
-        if length is not None and self.handed >= length:
-            raise StopIteration
-        if self.spare:
-            return self.spare.popleft()
-        if self.ended:
-            raise StopIteration
-        self.ahead += 1
-        return None
-
-    def undo(self, taken):
-        """What consume() took off the epoch was not handed out after all."""
-        if self.map_style:
-            self.again.appendleft(taken)
-        elif taken is not None:
-            self.spare.appendleft(taken)
+            if self.map_style:
+                self.record.remember(index)
+        except StopIteration:
+            if not self._looked_ahead or self.record.subset is None or self.evaluates:
+                raise
+            self._looked_ahead -= 1
+            index = None
+        if self.sampling is None:
+            self.sampling = now() - began
         else:
-            self.ahead -= 1
+            self.record.sampling += now() - began
+        if self.record.subset is not None and not self.evaluates:
+            index = self.record.subset.instead_of(index)
+        if self.lists is not None:
+            self.list_chosen(index)
+        return index
 
-    def peek(self, iterator, count):
-        """Records up to `count` index lists by looking ahead in the sampler; the script gets them all the same."""
-        while self.map_style and len(self.record.lists) < min(count, max_lists):
+    def look_ahead(self, iterator, count):
+        """Index lists of the epoch's further batches become known, up to `count` of all; as many of those in memory take their place."""
+        while self.map_style and len(self.record.lists) < count:
             try:
-                index = self._choose(iterator)
+                self.record.remember(self._choose(iterator))
             except StopIteration:
                 return
-            self.record.remember(index)
-            self.again.append(index)
+            self._looked_ahead += 1
 
-    # What is fetched.
+    def list_chosen(self, index):
+        """The sampler has chosen a further batch."""
+        self.lists.append(index)
 
-    def expected(self, iterator):
-        """The index list of the batch that comes next, where it is known before."""
-        if self.map_style and self.issued and getattr(iterator, '_in_order', True):
-            received = getattr(iterator, '_rcvd_idx', None)
-            for number, _, _, given in self.issued:
-                if number == received:
-                    return given
-        return None
+    def list_taken(self):
+        """The index list of the batch that comes next, which is none that comes any more."""
+        return self.lists.popleft() if self.lists else None
 
-    def delivered(self, iterator, index, batch):
-        """The script's own iterator has handed out a batch: returns its samples."""
-        if self.map_style:
-            waiting = getattr(iterator, '_task_info', None)
-            if waiting is None:
-                index = self.issued[-1][3] if self.issued else None
-                self.issued.clear()
-            else:
-                while self.issued and self.issued[0][0] not in waiting:
-                    self.issued.popleft()
-        self.record.look_at(batch)
-        return self.count(iterator, index, batch)
-
-    def count(self, iterator, index, batch):
+    def samples_of_last(self, batch):
+        """Of the batch that was handed out last."""
+        index = self.list_taken()
         if isinstance(index, (list, tuple)):
             return len(index)
-        if iterator._auto_collation and self.record.facts['batch_size']:
+        if self.record.facts['batch_size']:
             return self.record.samples_without_index(batch)
-        return samples_of(batch)
+        return samples_of(batch) if self.record.recipe else samples_seen(batch)  # A passive run calls nothing of the script's own.
 
-    @staticmethod
-    def outstanding(iterator):
-        return len(getattr(iterator, '_task_info', ()))
-
-    # Switches.
-
-    def discard(self, iterator, keep=0, taken=None):
-        """Fetches and discards what is outstanding, and as many batches more as taken() wants, up to `keep`. The iterator is held then: it asks its sampler for nothing.
-
-        The index lists go back to the front of the epoch, so no batch is lost to the script. Returns the number of batches and the first error.
-        """
-        multi = hasattr(iterator, '_task_info')
-        self.disturbed = True
-        if self.ended:
-            self.held = True
-            return 0, None
-        again = set(getattr(iterator, '_task_info', ()))
-        first = getattr(iterator, '_send_idx', 0)
-        if not multi:
-            self.issued.clear()
-        self._puts = max(0, keep - self.outstanding(iterator))
-        if self.map_style and keep:
-            self._replays = collections.deque(self.record.lists[:2 * keep])
-        count, error = 0, None
-        deadline = time.monotonic() + discard_seconds
-        timeout = iterator._timeout
-        if multi and not timeout:
-            iterator._timeout = discard_seconds
-        try:
-            if multi:
-                self._prime(iterator)
-            while self.outstanding(iterator) if multi else self._puts > 0:
-                before = getattr(iterator, '_rcvd_idx', None)
-                index = self.expected(iterator)
-                try:
-                    batch = iterator._next_data()
-                except StopIteration:
-                    self.ended = self.ended or not self.map_style
-                    break
-                except Exception as problem:
-                    error = error or problem
-                    if (multi and iterator._rcvd_idx == before) or time.monotonic() > deadline:
-                        break
-                    continue
-                count += 1
-                if not multi and self.issued:
-                    index = self.issued[-1][3]
-                samples = self.count(iterator, index, batch)
-                if self.ahead:
-                    self.ahead -= 1
-                elif not self.map_style:
-                    self.spare.append((batch, samples))
-                if taken is not None and not taken(batch, samples):
-                    self._puts, taken = 0, None
-                if time.monotonic() > deadline:
-                    self._puts = 0
-        finally:
-            self._puts = self._replays = None
-            iterator._timeout = timeout
-        self.held = True
-        if self.map_style:
-            waiting = set(getattr(iterator, '_task_info', ()))
-            back = [index for number, index, replayed, _ in self.issued
-                    if not replayed and number not in waiting and (not multi or number in again or number >= first)]
-            self.again.extendleft(reversed(back))
-            self.issued = collections.deque(entry for entry in self.issued if entry[0] in waiting and multi)
-        return count, error
+    # Where batches come from elsewhere.
 
     def resume(self, iterator):
-        """The iterator fetches ahead again, as it did before discard()."""
+        """The iterator fetches ahead again."""
         self.held = False
-        if hasattr(iterator, '_task_info') and not self.ended and not iterator._shutdown:
-            self._prime(iterator)
+        if hasattr(iterator, '_task_info') and not self.exhausted and not self.ended and not iterator._shutdown:
+            # A worker whose share of a stream is over answers nothing more, and what it was asked for still counts.
+            while max(len(iterator._task_info), iterator._tasks_outstanding) < iterator._prefetch_factor * iterator._num_workers:
+                sent = iterator._send_idx
+                iterator._try_put_index()
+                if iterator._send_idx == sent:
+                    return
 
-    @staticmethod
-    def _prime(iterator):
-        # A worker whose share of a stream is over answers nothing more, and what it was asked for still counts.
-        while max(len(iterator._task_info), iterator._tasks_outstanding) < iterator._prefetch_factor * iterator._num_workers:
-            sent = iterator._send_idx
-            iterator._try_put_index()
-            if iterator._send_idx == sent:
-                return
-
-    def skip_ahead(self, iterator, seconds=30):
-        """Iterable style, after resume(): takes off the stream what the script was given of other batches meanwhile. Returns what could not be skipped."""
-        deadline = time.monotonic() + seconds
-        skip = self.ahead
-        self.ahead = 0
-        while skip and time.monotonic() < deadline:
-            try:
-                iterator._next_data()
-            except StopIteration:
-                self.ended = True
-                return 0
-            except Exception:
-                return skip
-            skip -= 1
-        return skip
+    def drop_ready(self, iterator):
+        """Takes over a batch that a worker has ready, and drops it."""
+        if self.exhausted:
+            return
+        before = getattr(iterator, '_rcvd_idx', None)
+        self.exhausted = not self.record.kind.drop_ready(iterator)
+        if getattr(iterator, '_rcvd_idx', None) != before:
+            self.list_taken()

@@ -1,18 +1,25 @@
-"""Where batches come from: the script's own iterators, replayed ones, or second loaders; and what a change of that takes."""
+"""Where batches come from: the script's own iterators, kept batches, or second loaders; and what a change of that takes.
+
+Modes go one way, and full comes once more in the end: no iterator owes the script what it would have delivered meanwhile, but an epoch keeps its length.
+"""
+from time import monotonic_ns as now
+
 from . import drains
 from .batches import Replay
-from .roles import Randomness
-from .shared_memory import error_text
+
+least_lists = 64  # Of batches that are read into memory, where the epoch has so many.
 
 
 class Modes:
+    """full: the script's own batches. cached: those of a part of its data that is in memory. busy: kept ones, while the loader's workers go on as in cached.
+    synthetic: kept ones, while its workers rest."""
+
     def __init__(self, roles, note):
         self.mode = 'full'
         self._roles = roles
         self._note = note
-        self._cached = {}
-        self._keep = 0
-        self._keep_bytes = 0
+        self._keep = self._keep_bytes = 0
+        self._cycles = {}  # Second loaders, of streams: a stream has no index lists by which it would stay with a part of its data.
 
     def live(self):
         """The training iterations that go on, with their iterators."""
@@ -25,87 +32,113 @@ class Modes:
         return found
 
     def replaces(self, record):
-        """Whether batches come from elsewhere than the script's own iterators: a map-style loader itself is given the subset's index lists."""
-        return self.mode == 'synthetic' or (self.mode == 'cached' and not record.map_style)
+        """Whether batches come from elsewhere than the script's own iterators."""
+        return self.mode in ('busy', 'synthetic') or record in self._cycles
 
-    def apply(self, iteration, iterator):
-        """Makes one iteration idle, and for synthetic mode keeps what it delivers meanwhile."""
-        if not self._keep or iteration.record.replay:
-            return iteration.discard(iterator)
-        replay = Replay()
-        with Randomness():
-            count, error = iteration.discard(iterator, self._keep, lambda batch, samples: replay.add(batch, samples, self._keep_bytes))
-        recipe = iteration.record.recipe
-        replay.drop_partial(recipe['batch_size'] if recipe else None)
-        if len(replay):
-            iteration.record.replay = replay
-        return count, error
+    def idles(self, record):
+        """Whether the workers of the script's own iterators rest."""
+        return self.mode == 'synthetic' or record in self._cycles
+
+    # Batches.
+
+    def batch(self, iteration, iterator):
+        """One that is not the iterator's own."""
+        record = iteration.record
+        iteration.replaced = True
+        if iteration.is_over():
+            raise StopIteration
+        if record.length is None and record.facts['batches'] is None:
+            self._note('length-unknown', 'The dataset has no length, and no epoch had ended before: this epoch may become longer than the stream.')
+        cycle = self._cycles.get(record)
+        if self.mode == 'cached':
+            return cycle.next()
+        if self.mode == 'busy':
+            if cycle is not None:
+                cycle.drop_ready()
+            else:
+                iteration.drop_ready(iterator)
+        return record.replay.next()
+
+    def samples_of_last(self, iteration, batch):
+        record = iteration.record
+        return self._cycles[record].samples(batch) if self.mode == 'cached' else record.replay.last_samples
+
+    def prepare(self, steps):
+        """Before a window of so many steps. Returns whether copies were made."""
+        self._apply()
+        if self.mode not in ('busy', 'synthetic'):
+            return False
+        for record in self._roles.training:
+            if record.replay is not None:
+                record.replay.prepare(drains.beside(record, self._roles.primary, steps))
+        return True
+
+    # Changes.
 
     def switch(self, iteration, reply):
-        """Changes where all training iterations have their batches from, and returns what that discarded and kept."""
-        mode = reply['mode']
-        self._keep = int(reply.get('keep', 16)) if mode == 'synthetic' else 0
-        self._keep_bytes = int(reply.get('keep_bytes', 1 << 30))
-        discarded = 0
-        with Randomness():
-            for other, iterator in self.live() if mode != 'full' or self.mode == 'cached' else ():
-                other.record.replay = None
-                count, error = self.apply(other, iterator)
-                discarded += count if other is iteration else 0
-                if error is not None:
-                    self._note('discard-failed', 'A batch failed while outstanding batches were discarded: {}'.format(error_text(error)))
-            self.close_cached()
-            self.mode = mode
-            for record in self._roles.training if mode == 'cached' else ():
-                if record.map_style:
-                    record.keep_to_subset()
-                elif record.current is not None and not record.current.ended:
-                    self._cached[record] = drains.Cycle(record)
-            if mode != 'synthetic':
-                self.resume()
-        replay = iteration.record.replay if self._keep else None
-        return {'discarded': discarded, 'kept': len(replay) if replay is not None else 0, 'bytes': replay.bytes if replay is not None else 0}
+        """Changes where all training iterations have their batches from; returns how many are kept, and how many copies may be made before a window."""
+        self.mode = reply['mode']
+        self._keep, self._keep_bytes = int(reply.get('keep', 0)), int(reply.get('keep_bytes', 0))
+        self._apply()
+        replay = iteration.record.replay if self.mode in ('busy', 'synthetic') else None
+        return {} if replay is None else {'kept': len(replay.kept), 'copies': replay.copies()}
 
-    def resume(self):
-        for other, iterator in self.live():
-            if self.replaces(other.record):
-                continue
-            if other.held:
-                other.resume(iterator)
-            if other.ahead:
-                left = other.skip_ahead(iterator)
-                if left:
-                    self._note('epoch-lengthened', 'The stream could not be read as fast as the epoch went on without it: {} batches.'.format(left))
+    def let_go(self):
+        """All batches are the script's own again."""
+        self.mode = 'full'
+        self._apply()
 
-    def cached_batch(self, iteration):
-        """A batch of the second loader, and its samples."""
-        record = iteration.record
-        if record not in self._cached:
-            with Randomness():
-                self._cached[record] = drains.Cycle(record)
-        return self._cached[record].next()
-
-    def close_cached(self):
+    def _apply(self):
+        """A script may have made a loader anew since the mode has changed."""
+        if self.mode in ('full', 'synthetic'):
+            self._close_cycles()
         for record in self._roles.training:
-            record.subset = None
-        self._close_second_loaders()
+            if self._roles.over(record) and record is not self._roles.primary:
+                continue
+            if self.mode == 'full':
+                record.subset = None
+            elif self.mode == 'cached' and record.map_style:
+                record.subset = record.subset or record.first_in_memory()
+            elif self.mode == 'cached' and record not in self._cycles:
+                self._cycles[record] = drains.Cycle(record)
+            elif self.mode in ('busy', 'synthetic') and record.replay is None:
+                record.replay = self._kept(record)
+        for iteration, iterator in self.live():
+            if self.idles(iteration.record):
+                iteration.held = True
+            elif iteration.held:
+                iteration.resume(iterator)
 
-    def _close_second_loaders(self):
-        cached, self._cached = self._cached, {}
-        for cycle in cached.values():
+    def _kept(self, record):
+        """As many as come in time."""
+        replay = Replay()
+        deadline = now() + 1e9 * drains.grace_seconds
+        try:
+            for batch, samples in drains.first_batches(record, drains.beside(record, self._roles.primary, self._keep)):
+                if not replay.add(batch, samples, self._keep_bytes) or now() > deadline:
+                    break
+        except Exception:
+            if not replay.kept:
+                raise
+        if not replay.kept:
+            raise RuntimeError('no batch came that could be handed out again')
+        replay.drop_partial(record.recipe['batch_size'])
+        return replay
+
+    def _close_cycles(self):
+        cycles, self._cycles = self._cycles, {}
+        for cycle in cycles.values():
             cycle.close()
 
     def drain(self, iteration, reply):
         records = [iteration.record]
-        with Randomness():
-            self._close_second_loaders()  # Their workers would prepare ahead beside the drain.
-            for other, iterator in self.live():
-                if not other.held:
-                    other.discard(iterator)
-                other.peek(iterator, drains.beside(other.record, iteration.record, int(reply['batches'])))
-                if other is not iteration:
-                    records.append(other.record)
-            message = drains.drain(records, int(reply['workers']), int(reply['batches']), float(reply['seconds']), reply.get('pass', 'measure'))
+        self._close_cycles()  # Their workers would prepare ahead beside the drain.
+        for other, iterator in self.live():
+            other.held = True
+            other.look_ahead(iterator, drains.beside(other.record, iteration.record, least_lists))
+            if other is not iteration:
+                records.append(other.record)
+        message = drains.drain(records, int(reply['workers']), int(reply['batches']), float(reply['seconds']), reply.get('pass', 'measure'))
         if message['differs']:
             self._note('not-separable', 'Two starts of the iterable dataset gave different batches.')
         if message.pop('repeats'):

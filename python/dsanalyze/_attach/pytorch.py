@@ -61,14 +61,6 @@ class PyTorch(framework.Framework):
             torch.cuda.synchronize(device)
         return others_compute or bool(self._gradients.devices)
 
-    def random_states(self):
-        state = torch.get_rng_state()
-        states = [lambda: torch.set_rng_state(state)]
-        if torch.cuda.is_initialized():
-            of_devices = torch.cuda.get_rng_state_all()
-            states.append(lambda: torch.cuda.set_rng_state_all(of_devices))
-        return states
-
     def is_finite(self, loss):
         return bool(torch.isfinite(loss))
 
@@ -107,7 +99,7 @@ def _patched_next(self):
     engine = hook.engine
     if engine is not None:
         iteration = self.__dict__.get('_dsanalyze')
-        if iteration is not None and (not engine.off or iteration.spare):
+        if iteration is not None:
             return engine.next(iteration, self)
     return _next(self)
 
@@ -120,7 +112,7 @@ def _patched_index(self):
 def _counted_index(self):
     index = _index(self)
     iteration = self.__dict__.get('_dsanalyze')
-    if iteration is not None and iteration.counts is not None:
+    if iteration is not None and iteration.lists is not None:
         iteration.list_chosen(index)
     return index
 
@@ -129,8 +121,8 @@ def _patched_init(self, loader, *arguments, **named):
     try:
         if hook.followed():
             self._dsanalyze = Iteration(_record(loader), self)
-            if hook.passive and not self._dsanalyze.record.facts['batch_size'] and loader._auto_collation:
-                self._dsanalyze.count_lists()
+            if not hook.passive or (not self._dsanalyze.record.facts['batch_size'] and loader._auto_collation):
+                self._dsanalyze.remember_lists()
             hook.engine.created(self._dsanalyze)
     except Exception as error:
         hook.fault(error)

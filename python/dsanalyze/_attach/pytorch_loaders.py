@@ -1,6 +1,7 @@
 """PyTorch's DataLoaders: what is said of one, what a second one like it is made of, and how its iterators are asked."""
 import multiprocessing
 import os
+import select
 import warnings
 
 import torch
@@ -28,12 +29,51 @@ class _Lists:
             given += 1
 
 
+class _NotReady(Exception):
+    pass
+
+
 class DataLoaders:
     """A Record's kind."""
 
     fetch = staticmethod(loaders._BaseDataLoaderIter.__next__)
     choose = staticmethod(loaders._BaseDataLoaderIter._next_index)
     map_pages = staticmethod(map_pages)
+
+    @staticmethod
+    def lies_ready(iterator):
+        """Whether a worker has handed over a batch that was not taken yet, the next one or a later one. None where there are no workers."""
+        queue = getattr(iterator, '_data_queue', None)
+        if queue is None:
+            return None
+        reader = getattr(queue, '_reader', None)
+        if reader is None:  # A thread pins what comes from the workers.
+            return not queue.empty()
+        ready = select.poll()
+        ready.register(reader.fileno(), select.POLLIN)
+        return bool(ready.poll(0))
+
+    @staticmethod
+    def drop_ready(iterator):
+        """Takes over the next batch where it lies ready; nothing is waited for. False where the iterator has no more."""
+        if not DataLoaders.lies_ready(iterator):
+            return True
+
+        def get_ready():
+            if not DataLoaders.lies_ready(iterator):
+                raise _NotReady
+            return type(iterator)._get_data(iterator)
+
+        iterator._get_data = get_ready
+        try:
+            iterator._next_data()
+        except _NotReady:
+            pass
+        except StopIteration:
+            return False
+        finally:
+            del iterator._get_data
+        return True
 
     @staticmethod
     def prefetch(record):

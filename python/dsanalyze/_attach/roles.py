@@ -1,8 +1,4 @@
 """Which loaders train: those whose batches an optimizer step follows."""
-import sys
-
-from . import framework
-
 patience = 3
 seen_beside = 2  # Steps in a row in which a loader was asked as often as the one asked last.
 seen_otherwise = 3  # The same of one that was asked more or less often than that one, but each time equally often.
@@ -94,21 +90,3 @@ class Roles:
         """Whether the script has no use for the loader's last iterator any more."""
         iteration = record.current
         return iteration is None or iteration.ended or iteration.iterator() is None
-
-
-class Randomness:
-    """Random number generators as they were, whatever a drain or a discarded batch drew from them."""
-
-    def __enter__(self):
-        self._library = framework.current.random_states()
-        random, numpy = sys.modules.get('random'), sys.modules.get('numpy')
-        self._random = (random, random.getstate()) if random is not None else None
-        self._numpy = (numpy, numpy.random.get_state()) if numpy is not None and hasattr(numpy, 'random') else None
-
-    def __exit__(self, *_):
-        for put_back in self._library:
-            put_back()
-        if self._random is not None:
-            self._random[0].setstate(self._random[1])
-        if self._numpy is not None:
-            self._numpy[0].random.set_state(self._numpy[1])

@@ -17,8 +17,10 @@ _functions = frozenset(('__getitem__', '__getitems__', '__iter__', '__next__', '
 _owners = frozenset(('Compose', 'Sequential', 'Subset', 'Transform', '_RandomApplyTransform', 'BasicTransform', 'DualTransform', 'ImageOnlyTransform'))
 _wrappers = frozenset(('decorate_context', 'wrapper', 'wrapped', 'inner'))
 _generator = 0x20  # inspect.CO_GENERATOR
+_standard_library = os.path.dirname(os.__file__) + os.sep
 _folders = ('/webdataset/', '/torch/utils/data/', '/torchdata/', '-packages/datasets/')
 _by_the_class = frozenset(('forward', '__call__', '__getitem__', '__iter__'))
+_waits = frozenset(('wait', 'join', 'acquire', '_wait_for_tstate_lock'))
 _sources = {}
 
 
@@ -65,10 +67,11 @@ class Pipe:
             parts = line.split('\t')
             if len(parts) != 6 or not all(parts[at].isdigit() for at in (0, 1, 2, 5)):
                 continue
-            stage = stages.setdefault(parts[3], {'name': parts[3], 'file': parts[4], 'line': int(parts[5]), 'count': 0, 'cpu': 0, 'process': 0, 'collates': False})
+            key = tuple(parts[3:])
+            stage = stages.setdefault(key, {'name': parts[3], 'file': parts[4], 'line': int(parts[5]), 'count': 0, 'cpu': 0, 'main': 0, 'collates': False})
             stage['count'] += 1
             stage['cpu'] += int(parts[0])
-            stage['process'] += int(parts[1])
+            stage['main'] += int(parts[1])
             stage['collates'] |= parts[2] == '1'
         return sorted(stages.values(), key=lambda stage: -stage['cpu'])[:most_stages]
 
@@ -79,28 +82,61 @@ def _code_of(function):
     return getattr(function, '__code__', None) or getattr(getattr(type(function), '__call__', None), '__code__', None)
 
 
-def _look(pipe, interval, thread, collate):
+def _clock_of(thread):
+    """The CPU clock of one of this process's threads, by its number in the system, as the kernel numbers it: one that has ended has none."""
+    return (~thread << 3) | 6
+
+
+class _Threads:
+    """CPU time of a process's threads since the last look: of those that run Python by themselves, and what others used is the main one's, which waits for them."""
+
+    def __init__(self, main):
+        self._main, self._own = main, threading.get_ident()
+        self._used = {}
+        self._all = time.process_time_ns()
+
+    def spent(self):
+        """(thread, nanoseconds, of these its own) of each."""
+        before, self._all = self._all, time.process_time_ns()
+        rest, own_of_main, spent = self._all - before, 0, []
+        for each in threading.enumerate():
+            thread = each.ident
+            try:
+                used = time.clock_gettime_ns(_clock_of(os.getpid() if thread == self._main else each.native_id))
+            except (OSError, TypeError):  # It has ended, or not begun.
+                continue
+            last, self._used[thread] = self._used.get(thread, used), used
+            rest -= used - last
+            if thread == self._main:
+                own_of_main = used - last
+            elif thread != self._own:
+                spent.append((thread, used - last, 0))
+        return [(self._main, own_of_main + max(rest, 0), own_of_main), *spent]
+
+
+def _look(pipe, interval, main, collate):
     """Until the worker ends, or its drain."""
     try:
-        clock = time.pthread_getcpuclockid(thread)
-        last, last_of_all, last_at = time.clock_gettime_ns(clock), time.process_time_ns(), time.monotonic_ns()
+        threads, last_at = _Threads(main), time.monotonic_ns()
+        threads.spent()
         drawn = Random(os.getpid())
         while True:
             planned = drawn.uniform(0.2, 1.8) * interval
             time.sleep(planned)
-            used, of_all, at = time.clock_gettime_ns(clock), time.process_time_ns(), time.monotonic_ns()
-            spent, last = used - last, used
-            spent_by_all, last_of_all = of_all - last_of_all, of_all
+            at = time.monotonic_ns()
             passed, last_at = at - last_at, at
-            if spent < least_busy * planned * 1e9:
-                continue
             # Code that holds the interpreter's lock lets no look happen before its end: of the CPU time, what lies in the planned time counts. By the clock, as on a busy
             # machine a thread has only a part of a core.
             counted = min(1.0, planned * 1e9 / max(passed, 1))
-            frame = sys._current_frames().get(thread)
-            stage = stage_of(frame)
-            if stage is not None:
-                line = '{}\t{}\t{:d}\t{}\t{}\t{}\n'.format(int(counted * spent), int(counted * max(spent, spent_by_all)), _collates(frame, collate), *(str(part).replace('\t', ' ').replace('\n', ' ') for part in stage)).encode('utf-8', 'replace')
+            frames = sys._current_frames()
+            least, used = least_busy * planned * 1e9, threads.spent()
+            waits = used[0][2] < least and any(spent >= least for _, spent, _ in used[1:])  # The main thread, for the others.
+            for thread, spent, own in used[waits:]:
+                frame = frames.get(thread)
+                stage = stage_of(frame, thread == main) if spent >= least else None
+                if stage is None:
+                    continue
+                line = '{}\t{}\t{:d}\t{}\t{}\t{}\n'.format(int(counted * spent), int(counted * own), _collates(frame, collate), *(str(part).replace('\t', ' ').replace('\n', ' ') for part in stage)).encode('utf-8', 'replace')
                 try:
                     if len(line) <= 4096:
                         os.write(pipe, line)
@@ -110,23 +146,37 @@ def _look(pipe, interval, thread, collate):
         pass
 
 
-def stage_of(frame):
-    """(name, file, line) of the outermost call below torch's fetching of a batch that does something by itself; of the innermost where none does. None where
-    the thread makes no batch. No frame is asked for its variables."""
+def stage_of(frame, fetches=True):
+    """(name, file, line) of what a thread does. The place is the innermost of the user's own code: where that calls a library, the line of the call. The name is that of
+    the outermost call of the library that does something by itself, or of the user's function. None where the thread makes no batch: one that `fetches` does so below
+    torch's fetching, and another one where it runs the user's code. No frame is asked for its variables."""
     calls = []
     while frame is not None:
-        code = frame.f_code
-        calls.append((code, frame.f_lineno))
+        calls.append((frame.f_code, frame.f_lineno))
         frame = frame.f_back
-    at = next((at for at, (code, _) in enumerate(calls) if code.co_filename.endswith(_fetching)), None)
-    if at is None:
+    if not calls or calls[0][0].co_name in _waits and calls[0][0].co_filename.startswith(_standard_library):
         return None
-    for code, line in reversed(calls[:at]):
+    if fetches:
+        at = next((at for at, (code, _) in enumerate(calls) if code.co_filename.endswith(_fetching)), None)
+        if at is None:
+            return None
+        if at == 0:
+            return 'fetching', calls[0][0].co_filename, calls[0][1]
+        calls = calls[:at]
+    user = next((at for at, (code, _) in enumerate(calls) if _is_users(code)), None)
+    if user is None and not fetches:
+        return None
+    place = calls[user or 0]
+    for code, line in reversed(calls[:user]):
         owner = _owner(code)
         if not _hands_on(code, owner):
-            return _named(code, owner, line)
-    code, line = calls[0]
-    return ('fetching', code.co_filename, line) if at == 0 else _named(code, _owner(code), line)
+            name, file, line = _named(code, owner, line)
+            return (name, file, line) if user is None else (name, place[0].co_filename, place[1])
+    return _named(place[0], _owner(place[0]), place[1])
+
+
+def _is_users(code):
+    return code.co_filename[:1] != '<' and not code.co_filename.startswith(_standard_library) and not any(part in code.co_filename for part in ('/site-packages/', '/dist-packages/'))
 
 
 def _collates(frame, collate):
@@ -145,7 +195,7 @@ def _hands_on(code, owner):
 def _named(code, owner, line):
     function = code.co_name
     name = function if not owner else owner if function in _by_the_class else owner + '.' + function
-    if code.co_filename[:1] != '<' and '/site-packages/' not in code.co_filename and '/dist-packages/' not in code.co_filename:
+    if _is_users(code):
         name = '{}:{} {}'.format(os.path.basename(code.co_filename), code.co_firstlineno, name)
     return name, code.co_filename, line
 

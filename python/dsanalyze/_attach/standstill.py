@@ -1,8 +1,10 @@
 """For a training that stands still: the launcher asks each process by a signal where its main thread is, and reads which batch is waited for."""
 import faulthandler
 import fcntl
+import mmap
 import os
 import signal
+from time import monotonic_ns as now
 
 shown_samples = 8
 batch_bytes = 512
@@ -24,14 +26,6 @@ def _open(path, flags):
         os.close(low)
 
 
-def _is_open(descriptor, name):
-    """Whether it is still the file of this name: a script that closes all descriptors may have opened one of its own there."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(name))
-    except OSError:
-        return False
-
-
 def _close(descriptor):
     if descriptor is not None:
         try:
@@ -46,9 +40,8 @@ class Standstill:
     def __init__(self, folder):
         self._folder = folder
         self._numbers = _free_signals()
-        self._stacks = self._batch = None
+        self._stacks = self._page = None
         self._told = 0
-        self._notes = True  # Batches are written down.
         self.register()
 
     def register(self):
@@ -57,8 +50,7 @@ class Standstill:
         thread lets no signal through."""
         self.check()
         stacks, self._stacks = self._stacks, None
-        _close(self._batch)
-        self._batch = None
+        self._page = self._new_page()
         try:
             if self._numbers is not None:
                 self._stacks = _open(self._file(), os.O_APPEND)
@@ -83,26 +75,38 @@ class Standstill:
                 pass
             self._numbers = None
 
-    def goes_on(self, at):
-        """A batch is handed out for which the script does not wait: tells the launcher, a few times a second, that the script goes on."""
-        if at - self._told > between_signs and self._notes:
-            self._told = at
-            try:
-                os.utime(os.path.join(self._folder, 'batch-{}'.format(os.getpid())))
-            except OSError:
-                pass
-
-    def waits_for(self, iteration, index):
-        """The batch that is asked for next."""
-        if not self._notes:
+    def waits_for(self, iteration):
+        """The batch that is asked for next. A page that the launcher sees, too: no system call is made for each batch."""
+        if self._page is None:
             return
+        index = iteration.lists[0] if iteration.lists else None
         text = 'batch {}'.format(iteration.handed + 1)
         if isinstance(index, (list, tuple)) and all(type(each) is int for each in index[:shown_samples]):
             text += ', samples {}{}'.format(', '.join(map(str, index[:shown_samples])), ', ...' if len(index) > shown_samples else '')
+        text = text.encode()[:batch_bytes - 1] + b'\0'
+        self._page[:len(text)] = text
+        self.goes_on(now())
+
+    def goes_on(self, at):
+        """The script asks for batches: tells the launcher so, a few times a second."""
+        if at - self._told > between_signs and self._page is not None:
+            self._told = at
+            try:
+                os.utime(self._batch_file())
+            except OSError:
+                pass
+
+    def _batch_file(self):
+        return os.path.join(self._folder, 'batch-{}'.format(os.getpid()))
+
+    def _new_page(self):
+        """Nothing where the folder is gone, or full."""
         try:
-            name = os.path.join(self._folder, 'batch-{}'.format(os.getpid()))
-            if self._batch is None or not _is_open(self._batch, name):
-                self._batch = _open(name, 0)
-            os.pwrite(self._batch, text.encode()[:batch_bytes - 1] + b'\0', 0)
+            descriptor = os.open(self._batch_file(), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, batch_bytes)  # Else a full disk would end the script when it is written.
+                return mmap.mmap(descriptor, batch_bytes)
+            finally:
+                os.close(descriptor)
         except (OSError, ValueError):
-            self._notes = False
+            return None

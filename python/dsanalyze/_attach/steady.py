@@ -5,21 +5,24 @@ class Steady:
     """Follows the steps of one epoch. `marks` holds for each step when its batch was asked for and when it was there, then the negative times of optimizer
     steps and, as floats, how long other ranks were waited for."""
 
-    def __init__(self, iteration, begin, by_request=False):
-        """The first step's batch is asked for at `begin`, when the last step of the long way was closed. `by_request`: each request ends a step."""
+    def __init__(self, iteration, begin, by_request=False, samples_of=None):
+        """The first step's batch is asked for at `begin`, when the last step of the long way was closed. `by_request`: each request ends a step.
+        `samples_of(batch)`: of the batch that was handed out last; else the loader's facts say it, or the iteration."""
         self.iteration = iteration
         self.by_request = by_request
         self._handed_before = iteration.handed
         self.begin = begin
         self.thread = iteration.thread
         self.marks = []
+        self.skipped = 0
         self._sizes = []
+        self._samples_of = samples_of or iteration.samples_of_last
         facts = iteration.record.facts
         size, samples, batches = facts['batch_size'], facts['samples'], facts['batches']
         self._size = size
         # The sampler says how many samples a batch has: then no batch is looked at.
         self._counts = None
-        if facts['style'] == 'map' and size and samples and batches == (samples // size if facts['drop_last'] else -(-samples // size)):
+        if samples_of is None and facts['style'] == 'map' and size and samples and batches == (samples // size if facts['drop_last'] else -(-samples // size)):
             self._counts = batches
             self._last = min(size, samples - size * (batches - 1))
 
@@ -31,7 +34,7 @@ class Steady:
         marks.append(asked)
         marks.append(served)
         if self._counts is None:
-            self._sizes.append(iteration.samples_of_last(batch))
+            self._sizes.append(self._samples_of(batch))
 
     def handed(self):
         """Batches, since it follows the steps."""
@@ -61,7 +64,8 @@ class Steady:
             if not ranks:
                 del window['ranks'], window['outside_ranks']
         none = [0] * steps
-        window.update(mode='full', begin=begin, end=end, validation=none, hook=list(none), samples=self._samples(steps, sizes), skipped=0)
+        window.update(begin=begin, end=end, validation=none, hook=list(none), samples=self._samples(steps, sizes), skipped=self.skipped)
+        self.skipped = 0
         return window
 
     def take_closed(self, ranks):

@@ -7,8 +7,6 @@ page_bytes = 4096
 
 
 class Tensors:
-    """A tensor's version shows that an operation of PyTorch's has changed it in place; `tensor.data` and arrays on the same memory leave it as it was."""
-
     @staticmethod
     def has(value):
         return isinstance(value, torch.Tensor)
@@ -30,26 +28,6 @@ class Tensors:
             other.__dict__[name] = transform(value, lambda kind, item: kind.copied(item))
         return other.requires_grad_(tensor.requires_grad)
 
-    stand_in = copied
-
-    @staticmethod
-    def again(tensor):
-        """A tensor of its own on the same memory and version counter, so that requires_grad, .grad or .data of the kept one stay as they were."""
-        return tensor.detach() if type(tensor) is torch.Tensor and not tensor.__dict__ else tensor
-
-    @staticmethod
-    def mark(tensor):
-        return tensor._version
-
-    @staticmethod
-    def same(one, other):
-        """Whether their bits are; true, too, where that cannot be seen: of sparse and quantized tensors."""
-        try:
-            one, other = _bits(one), _bits(other)
-            return one.shape != other.shape or torch.equal(one, other)
-        except (RuntimeError, NotImplementedError):
-            return True
-
     @staticmethod
     def size(tensor):
         return tensor.numel() * tensor.element_size()
@@ -65,13 +43,6 @@ def is_shared(tensor):
         return tensor.device.type == 'cpu' and tensor.is_shared()
     except (NotImplementedError, RuntimeError):
         return False
-
-
-def _bits(tensor):
-    """A tensor's memory as whole numbers: no number that is none (NaN) equals itself."""
-    flat = tensor.detach().reshape(-1)
-    of_eight = flat.numel() * flat.element_size() % 8 == 0 and flat.storage_offset() * flat.element_size() % 8 == 0
-    return flat.view(torch.int64 if of_eight else torch.uint8)
 
 
 def map_pages(tensors):

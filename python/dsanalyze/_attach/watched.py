@@ -59,10 +59,6 @@ class Stream:
 class Pass:
     """An iterator over a stream. It has what the hook asks of a DataLoader's iterator without workers."""
 
-    _auto_collation = False
-    _timeout = 0
-    _num_yielded = 0
-
     def __init__(self, stream):
         self._stream = stream
         self._dsanalyze = self._items = None
@@ -72,7 +68,7 @@ class Pass:
 
     def __next__(self):
         engine, iteration = hook.engine, self._dsanalyze
-        if engine is not None and iteration is not None and (not engine.off or iteration.spare):
+        if engine is not None and iteration is not None:
             return engine.next(iteration, self)
         return next(self._items)
 
@@ -81,10 +77,6 @@ class Pass:
         if name.startswith('_'):
             raise AttributeError(name)
         return getattr(self._items, name)
-
-    def _next_data(self):
-        self._dsanalyze.next_index(self)
-        return next(self._items)
 
 
 class Iterables:
@@ -97,6 +89,11 @@ class Iterables:
     @staticmethod
     def choose(_):
         """A stream has no sampler."""
+
+    @staticmethod
+    def drop_ready(_):
+        """Nothing is."""
+        return True
 
     @staticmethod
     def prefetch(_):

@@ -224,14 +224,14 @@ Bytes requested_by_threads(const std::filesystem::path& process) {
   return bytes;
 }
 
-std::optional<Bytes> ProcessTree::memory() const {
+std::map<int, Bytes> ProcessTree::memory() const {
   constexpr Bytes kilobyte = 1024;
-  std::optional<Bytes> memory;
+  std::map<int, Bytes> memory;
   for (const TreeProcess& process : living()) {
     try {
       const std::string text = read_file(m_proc / std::to_string(process.pid) / "smaps_rollup");
       const Bytes all = counted(text, "\nPss:").value_or(0);
-      memory = memory.value_or(0) + (all - std::min(all, counted(text, "\nPss_File:").value_or(0))) * kilobyte;
+      memory[process.pid] = (all - std::min(all, counted(text, "\nPss_File:").value_or(0))) * kilobyte;
     } catch (const Error&) {
       continue;  // It has ended, or may not be looked at.
     }

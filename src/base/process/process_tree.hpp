@@ -66,9 +66,9 @@ class ProcessTree {
   /// Of single processes, with those of their descendants that belong to no other one of them. `numbers` has a number of the caller's for each PID;
   /// the result is by these numbers.
   [[nodiscard]] std::map<int, BranchUse> branches(const std::map<int, int>& numbers) const;
-  /// The memory that they use together now, without pages of files: what several share counts once (PSS). Absent where the kernel does not say. It
-  /// looks at each of their pages, which takes milliseconds for a gigabyte.
-  [[nodiscard]] std::optional<Bytes> memory() const;
+  /// The memory that each uses now, by PID, without pages of files: of what several share, each has its part (PSS). Without those of which the kernel
+  /// does not say it. It looks at each of their pages, which takes milliseconds for a gigabyte.
+  [[nodiscard]] std::map<int, Bytes> memory() const;
   /// Restricts all threads of the descendants, and what they start, to these of the system's CPUs. How many threads could use others before; nothing
   /// where the kernel refuses it of one, which may leave others restricted.
   [[nodiscard]] std::optional<std::size_t> restrict_to(const std::vector<int>& cpus) const;

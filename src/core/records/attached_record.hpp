@@ -77,9 +77,10 @@ struct BetweenEpochsRecord {
   double seconds = 0;        ///< of each; the sum of the next three
   double data_seconds = 0;   ///< waiting for the old workers to end, the new ones to start, and the first batch
   double validation_seconds = 0;
-  double outside_seconds = 0;            ///< checkpoints, for one
-  std::optional<std::uint64_t> steps{};  ///< of the last epoch that was seen to end
-  bool in_steps = false;                 ///< the parts of a step hold this time, as whole passes were measured
+  double outside_seconds = 0;               ///< checkpoints, for one
+  std::optional<double> sampler_seconds{};  ///< of these, choosing the samples of the next batches, in the training's own process
+  std::optional<std::uint64_t> steps{};     ///< of the last epoch that was seen to end
+  bool in_steps = false;                    ///< the parts of a step hold this time, as whole passes were measured
 };
 
 /// The mean step of the full run, in parts that were each measured by themselves.
@@ -93,6 +94,7 @@ struct WaitsRecord {
   WaitRecord validation;  ///< of `outside`: loops without gradients
   WaitRecord pauses;      ///< of `outside`: between whole passes over the loader, which G does not hold
   WaitRecord unexplained;
+  std::optional<WaitRecord> sampler{};  ///< of all parts: choosing the samples of batches, in the training's own process
   std::optional<BetweenEpochsRecord> between_epochs{};
   std::optional<int> delaying_rank{};             ///< makes all others wait: what it takes longer for than they do is its part that says why
   std::optional<DelayCauseRecord> delay_cause{};  ///< of it; nothing where none was seen

@@ -212,7 +212,7 @@ struct StallRecord {
 
 struct BottleneckRecord {
   std::string resource;  ///< gpu, cpu, io
-  std::string detail;    ///< accelerator, prep, storage, cache, network; of a launched training latency, delivery, outside, too
+  std::string detail;    ///< accelerator, prep, storage, cache, network; of a launched training cores, latency, delivery, outside, too
   bool confident = false;
   std::string reason;  ///< a sentence
   std::string next;    ///< the next bottleneck
@@ -332,6 +332,7 @@ struct ProfileResult {
   std::optional<ReadsRecord> reads;                ///< with `command`, where what it reads was traced
   struct Stalls {
     StallRecord compute, prep, fetch;
+    std::optional<StallRecord> contention = {};    ///< of a launched training: its steps take longer while workers prepare; not in `prep` then
     std::optional<StallRecord> interference = {};  ///< loss that the rates do not explain; taken out of prep and fetch
   };
   std::optional<Stalls> stalls;

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 
-#include "attach/kept_batches.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
@@ -144,18 +143,14 @@ void find_storage_reads(ProfileResult& result) {
   }
 }
 
-/// Of the rank whose measured steps had the fewest batches.
 void find_few_batches(const PhaseMeasurement& synthetic, ProfileResult& result) {
   const std::uint64_t kept = synthetic.kept_batches;
-  std::uint64_t used = kept;
-  for (const auto& [rank, windows] : synthetic.by_rank)
-    if (const KeptBatches batches(windows); batches.known()) used = std::min<std::uint64_t>(used, batches.count());
-  if (used == 0 || used >= wanted_kept_batches) return;
-  const char* const reason = kept < wanted_kept_batches ? "more did not fit the memory set aside, or the epoch had no more whole ones"
-                                                        : "the script changed the others, or the phase had time for so few steps";
-  result.findings.push_back({"few-kept-batches", Severity::info,
-                             fmt::format("G was measured with {} batch{} that {} handed out in turn, not {}: {}.", used, used == 1 ? "" : "es",
-                                         used == 1 ? "was" : "were", wanted_kept_batches, reason)});
+  if (kept == 0 || kept >= wanted_kept_batches) return;
+  result.findings.push_back(
+      {"few-kept-batches", Severity::info,
+       fmt::format("G was measured with {} batch{} that {} handed out in turn, not {}: more did not fit the memory set aside, or the epoch had no "
+                   "more whole ones.",
+                   kept, kept == 1 ? "" : "es", kept == 1 ? "was" : "were", wanted_kept_batches)});
 }
 
 void find_odd_steps(const LaunchedTraining& launched, ProfileResult& result) {

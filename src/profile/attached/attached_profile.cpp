@@ -22,6 +22,8 @@ namespace {
 
 /// A loss below this is not worth naming a bottleneck for.
 constexpr double least_loss = 0.02;
+/// Below this, all losses together are none.
+constexpr double worth_a_name = 0.05;
 /// Of a step without workers: a share of preparing that is worth workers.
 constexpr double least_turn = 0.1;
 
@@ -30,10 +32,9 @@ constexpr double least_turn = 0.1;
 RateRecord ingestion_rate(const PhaseMeasurement& synthetic, bool on_device) {
   RateRecord rate = rate_record(stretches_of(synthetic), "the training's own steps with batches handed out again");
   double half_width = 0;
-  for (const auto& [rank, windows] : synthetic.by_rank) {
-    const KeptBatches kept(windows);
-    if (kept.count() > 1 && !on_device) half_width = std::max(half_width, rate.samples_per_s * kept.sampling_error() * student_t95(kept.count() - 1));
-  }
+  const std::uint64_t kept = synthetic.kept_batches;
+  for (const auto& [rank, windows] : synthetic.by_rank)
+    if (kept > 1 && !on_device) half_width = std::max(half_width, rate.samples_per_s * kept_batches_error(windows, kept) * student_t95(kept - 1));
   Interval& interval = rate.ci95_samples_per_s;
   interval.low = std::max(rate.samples_per_s - std::hypot(rate.samples_per_s - interval.low, half_width), 0.0);
   interval.high = rate.samples_per_s + std::hypot(interval.high - rate.samples_per_s, half_width);
@@ -210,13 +211,17 @@ RunRecord without_pauses(const AttachedTraining& training, AttachPhase phase, Ru
 std::optional<ProfileResult::Stalls> attached_stalls(const AttachedTraining& training, const ProfileResult& result) {
   const RunRecord* const full = result.run("full");
   const RunRecord* const cached = result.run("cached");
+  const RunRecord* const busy = result.run("busy");
   if (!result.ingestion || full == nullptr) return std::nullopt;
   const bool in_memory = full->storage_bytes && !read_storage(*full, least_loss);
   if (cached == nullptr && !(in_memory && training.cached_not_separable)) return std::nullopt;
-  const RunRecord found = without_pauses(training, AttachPhase::full, *full);
-  const RunRecord from_memory = in_memory ? found : without_pauses(training, AttachPhase::cached, *cached);
-  const auto [compute, prep, fetch] = stalls_of(*result.ingestion, from_memory, found, epoch_samples(training));
-  return ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
+  const RateRecord found = rate_of(without_pauses(training, AttachPhase::full, *full));
+  const RateRecord from_memory = in_memory ? found : rate_of(without_pauses(training, AttachPhase::cached, *cached));
+  std::vector<RateRecord> runs{*result.ingestion, from_memory, found};
+  if (busy != nullptr) runs.insert(runs.begin() + 1, rate_of(*busy));
+  const std::vector<StallRecord> stalls = stalls_of(runs, epoch_samples(training));
+  if (busy == nullptr) return ProfileResult::Stalls{stalls[0], stalls[1], stalls[2]};
+  return ProfileResult::Stalls{stalls[0], stalls[2], stalls[3], stalls[1]};
 }
 
 /// Whether the training as found falls short of G, though P does not: where a thread fetches batches, nothing tells waiting for them from other work.
@@ -240,43 +245,86 @@ bool takes_turns(const AttachedTraining& training, const ProfileResult& result) 
   return waited > (prepared + rest) / 2;
 }
 
-/// Prep against the accelerators, or storage where the full run loses more to it than to prep.
-std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, const ProfileResult& result) {
-  if (!result.ingestion || !result.prep) return std::nullopt;
+struct Loss {
+  BottleneckRecord record;
+  const StallRecord* stall = nullptr;
+};
+
+/// What the process takes over from the workers is its own work; what computes longer beside them lacks cores, or Python's lock.
+BottleneckRecord contention_bottleneck(const AttachedTraining& training, const StallRecord& contention) {
+  const WaitsRecord busy = waits_of(training.phases.at(AttachPhase::busy));
+  const bool takes_over = busy.data.fraction > contention.fraction / 2;
+  return {"cpu", takes_over ? "delivery" : "cores", true, "", "cpu"};
+}
+
+/// By what the training as found loses of its time against steps on batches at hand: the largest loss where all together are worth naming.
+BottleneckRecord loss_bottleneck(const AttachedTraining& training, const ProfileResult& result) {
+  const ProfileResult::Stalls& stalls = *result.stalls;
+  // Without workers, preparing is a loss by itself; workers were measured to take it away, or would take away a good part of the step.
+  const bool in_turn = takes_turns(training, result);
+  const bool workers_help = result.prep_by_workers.size() > 1 ? result.better_workers().has_value() : stalls.prep.fraction > least_turn;
+  const bool is_lost = stalls.compute.fraction < 1 - worth_a_name && (!in_turn || workers_help || stalls.fetch.fraction > worth_a_name);
+  std::vector<Loss> losses{{prep_bottleneck(training, result, true), &stalls.prep}};
+  // A loader that is faster than the steps, and is waited for all the same.
+  if (!in_turn && result.prep->samples_per_s >= result.ingestion->samples_per_s) losses.front().record = {"cpu", "delivery", true, "", "gpu"};
+  if (stalls.contention) losses.push_back({contention_bottleneck(training, *stalls.contention), &*stalls.contention});
+  if (read_storage(*result.run("full"), least_loss)) losses.push_back({{"io", "storage", true, "", "cpu"}, &stalls.fetch});
+  std::ranges::sort(losses, [](const Loss& one, const Loss& other) { return one.stall->fraction > other.stall->fraction; });
+  BottleneckRecord record = is_lost ? losses.front().record : beyond_prep(result, true);
+  const bool apart = losses.size() < 2 || losses[0].stall->ci95_fraction.low > losses[1].stall->fraction;
+  const bool surely_lost = stalls.compute.ci95_fraction.high < 1 - worth_a_name;
+  const bool surely_not = stalls.compute.ci95_fraction.low > 1 - worth_a_name;
+  record.confident = record.confident && (is_lost ? apart && surely_lost : surely_not || in_turn);
+  record.reason += fmt::format("of the time, {} is compute", format_share(stalls.compute.fraction));
+  if (stalls.contention) record.reason += fmt::format(", {} contention", format_share(stalls.contention->fraction));
+  record.reason += fmt::format(", {} waiting for prep, {} for storage{}", format_share(stalls.prep.fraction), format_share(stalls.fetch.fraction),
+                               record.confident ? "" : "; their 95 % intervals do not say which is largest: inconclusive");
+  return record;
+}
+
+/// Where no rates say what is lost, prep against the accelerators.
+BottleneckRecord rate_bottleneck(const AttachedTraining& training, const ProfileResult& result) {
   const RateRecord& demand = *result.ingestion;
   const RateRecord& prep = *result.prep;
-  // A loss is storage's only where storage was read.
-  const bool from_storage = result.run("cached") != nullptr && read_storage(*result.run("full"), least_loss) && result.stalls &&
-                            result.stalls->fetch.fraction > std::max(least_loss, result.stalls->prep.fraction);
-  // Without workers neither is the bottleneck by its rate, whichever is longer, until workers take prep over.
   const bool in_turn = takes_turns(training, result);
-  const bool others_measured = result.prep_by_workers.size() > 1;
-  // Workers take away what the steps wait for data, and no more.
-  const bool waits_little = result.waits && result.waits->data.fraction < least_loss;
-  const bool workers_help =
-      !waits_little && (others_measured ? result.better_workers().has_value() : result.waits && result.waits->data.fraction > least_turn);
-  const bool prep_lower = prep.samples_per_s < demand.samples_per_s || (in_turn && workers_help);
-  const bool disturbed = result.finds(beside_others_code);
-  const bool apart = !disturbed && (in_turn || !known_interval(demand).overlaps(known_interval(prep)));
-  BottleneckRecord record;
-  if (from_storage) {
-    record = {"io", "storage", result.stalls->fetch.ci95_fraction.low > 0, "", prep_lower ? "cpu" : "gpu"};
-    record.reason = fmt::format("{} samples/s as found against {} with the data in memory", format_number(result.run("full")->samples_per_s),
-                                format_number(result.run("cached")->samples_per_s));
-  } else if (falls_short_unseen(training, result)) {
-    return std::nullopt;
-  } else {
-    record = prep_lower ? prep_bottleneck(training, result, apart) : beyond_prep(result, apart);
-    if (record.detail != "storage")
-      record.reason += fmt::format("{} [P] against {} [G] samples/s; {}", format_number(prep.samples_per_s), format_number(demand.samples_per_s),
-                                   disturbed ? "inconclusive, as other programs took more of the cores in one run than in the other: see the findings"
-                                   : in_turn ? result.loader->style == LoaderRecord::Style::watched
-                                                   ? "what is watched prepares nothing while the training computes"
-                                                   : "without workers, prep and training take turns"
-                                   : apart   ? "their 95 % intervals do not overlap"
-                                             : "their 95 % intervals overlap: inconclusive");
-  }
-  if (!result.trusted && record.confident) {
+  const bool waits = result.waits && result.waits->data.fraction > least_turn;
+  const bool apart = in_turn || !known_interval(demand).overlaps(known_interval(prep));
+  const bool prep_lower = in_turn ? waits : prep.samples_per_s < demand.samples_per_s;
+  BottleneckRecord record = prep_lower ? prep_bottleneck(training, result, apart) : beyond_prep(result, apart);
+  if (record.detail != "storage")
+    record.reason += fmt::format("{} [P] against {} [G] samples/s; {}", format_number(prep.samples_per_s), format_number(demand.samples_per_s),
+                                 in_turn ? "without workers, prep and training take turns"
+                                 : apart ? "their 95 % intervals do not overlap"
+                                         : "their 95 % intervals overlap: inconclusive");
+  return record;
+}
+
+/// What choosing samples takes of the training's time, in steps or between epochs, whichever is more.
+double sampler_fraction(const WaitsRecord& waits) {
+  const double in_steps = waits.sampler ? waits.sampler->fraction : 0;
+  const auto& between = waits.between_epochs;
+  if (!between || between->in_steps || !between->steps) return in_steps;
+  const double epoch = waits.step_seconds * static_cast<double>(*between->steps) + between->seconds;
+  return std::max(in_steps, between->sampler_seconds.value_or(0) / epoch);
+}
+
+/// It is a part of what the rates lose, or lies between the epochs, of which they know nothing.
+bool is_sampler(const ProfileResult& result) {
+  if (!result.waits) return false;
+  const double lost = result.stalls ? 1 - result.stalls->compute.fraction : 0;
+  return sampler_fraction(*result.waits) > std::max(worth_a_name, lost / 2);
+}
+
+std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, const ProfileResult& result) {
+  if (is_sampler(result))
+    return BottleneckRecord{"cpu", "sampler", result.trusted,
+                            fmt::format("choosing samples takes {} of the training's time", format_share(sampler_fraction(*result.waits))), "gpu"};
+  if (!result.ingestion || !result.prep || falls_short_unseen(training, result)) return std::nullopt;
+  BottleneckRecord record = result.stalls ? loss_bottleneck(training, result) : rate_bottleneck(training, result);
+  if (result.finds(beside_others_code)) {
+    record.confident = false;
+    record.reason += "; inconclusive, as other programs took more of the cores in one run than in the other: see the findings";
+  } else if (!result.trusted && record.confident) {
     record.confident = false;
     record.reason += "; see the findings";
   }
@@ -341,6 +389,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   }
   take_drains(launched, settings.plan.fewer_cores, result);
   if (result.waits) take_supplies(training, *result.waits);
+  if (auto busy = run_of(training, AttachPhase::busy)) result.runs.push_back(std::move(*busy));
   if (auto cached = run_of(training, AttachPhase::cached); cached && !(is_prep_left_out(result) && came_from_storage(*cached, tolerated_fraction)))
     result.runs.push_back(std::move(*cached));
   if (result.runs.empty())

@@ -173,7 +173,8 @@ bool is_data(std::string_view path) {
     if (path.find(part) != std::string_view::npos) return false;
   for (const std::string_view ending : {".py", ".pyc", ".so", ".pt", ".pth", ".safetensors"})
     if (name.ends_with(ending)) return false;
-  return name.find(".so.") == std::string_view::npos;
+  const bool is_the_hooks = name.starts_with("batch-") && path.find("/dsanalyze-") != std::string_view::npos;
+  return !is_the_hooks && name.find(".so.") == std::string_view::npos;
 }
 
 bool is_within(const std::vector<TimeSpan>& spans, Nanoseconds time) {
@@ -204,7 +205,7 @@ FullAccesses::FullAccesses(const LaunchedTraining& launched) : m_trace(*launched
   // Of each round from the first measured step on: before it, a queue may fill.
   std::map<int, TimeSpan> rounds;
   for (const SeenSteps& seen : full->second.seen) {
-    const auto [round, is_new] = rounds.try_emplace(seen.round, TimeSpan{seen.begin, seen.end});
+    const auto [round, is_new] = rounds.try_emplace(seen.start, TimeSpan{seen.begin, seen.end});
     round->second = {std::min(round->second.begin, seen.begin), std::max(round->second.end, seen.end)};
   }
   for (const auto& [number, span] : rounds) {

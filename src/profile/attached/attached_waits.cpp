@@ -15,7 +15,7 @@ double sum(const std::vector<double>& values) { return std::accumulate(values.be
 struct Sums {
   double steps = 0;
   double all = 0;
-  double data = 0, ranks = 0, compute = 0, outside = 0, validation = 0, pauses = 0;
+  double data = 0, ranks = 0, compute = 0, outside = 0, validation = 0, pauses = 0, sampler = 0;
 
   void add(const StepWindow& window) {
     const double in_compute = sum(window.ranks);
@@ -28,6 +28,7 @@ struct Sums {
     outside += sum(window.outside) - in_outside;
     validation += sum(window.validation);
     pauses += window.paused_seconds;
+    sampler += window.sampling_seconds;
   }
   /// The workers' end and start is waiting for data; what the script does meanwhile is outside.
   void add(const EpochGap& gap) {
@@ -37,6 +38,7 @@ struct Sums {
     outside += seconds - gap.start_seconds;
     pauses += seconds - gap.start_seconds;
     validation += gap.validation_seconds;
+    sampler += gap.sampling_seconds;
   }
   void add(const Sums& other) {
     steps += other.steps;
@@ -47,6 +49,7 @@ struct Sums {
     outside += other.outside;
     validation += other.validation;
     pauses += other.pauses;
+    sampler += other.sampler;
   }
   [[nodiscard]] WaitRecord part(double seconds) const { return {seconds / steps, all > 0 ? seconds / all : 0}; }
 };
@@ -64,6 +67,7 @@ std::optional<BetweenEpochsRecord> between_epochs(const PhaseMeasurement& phase)
     record.data_seconds += (gap.start_seconds + first_batch) / epochs;
     record.validation_seconds += gap.validation_seconds / epochs;
     record.outside_seconds += std::max(seconds - gap.start_seconds - gap.validation_seconds, 0.0) / epochs;
+    if (gap.sampling_seconds > 0) record.sampler_seconds = record.sampler_seconds.value_or(0) + gap.sampling_seconds / epochs;
   }
   return record;
 }
@@ -148,6 +152,7 @@ WaitsRecord waits_of(const PhaseMeasurement& phase) {
   record.outside = all.part(all.outside);
   record.validation = all.part(all.validation);
   record.pauses = all.part(all.pauses);
+  if (all.sampler > 0) record.sampler = all.part(all.sampler);
   const double rest = all.all - all.data - all.ranks - all.compute - all.outside;
   constexpr double clock_tick = 1e-9;
   record.unexplained = all.part(std::abs(rest) < clock_tick * all.steps ? 0 : rest);

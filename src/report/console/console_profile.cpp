@@ -323,7 +323,9 @@ std::string reads_text(const ReadsRecord& reads) {
 std::string between_text(const BetweenEpochsRecord& between) {
   std::string text = fmt::format("{} each time, of which {} validation, {} waiting for workers and the first batch", format_seconds(between.seconds),
                                  format_seconds(between.validation_seconds), format_seconds(between.data_seconds));
-  return text + fmt::format(", {} other ({} seen)", format_seconds(between.outside_seconds), between.epochs);
+  if (between.sampler_seconds) text += fmt::format(", {} choosing samples (the sampler)", format_seconds(*between.sampler_seconds));
+  return text + fmt::format(", {} other ({} seen)", format_seconds(std::max(between.outside_seconds - between.sampler_seconds.value_or(0), 0.0)),
+                            between.epochs);
 }
 
 /// "0 to 3 ms" of the ranks but one.
@@ -434,6 +436,14 @@ std::string trust_text(const ProfileResult& result) {
   return doubt + proof + fmt::format("{} read from storage while prep was measured", read == 0 ? "nothing was" : format_bytes(read) + " were");
 }
 
+/// The time a sample, by differences of rates.
+std::string time_text(const ProfileResult::Stalls& stalls) {
+  std::string text = report::share_with_interval(stalls.compute) + " compute";
+  if (stalls.contention) text += ", " + report::share_with_interval(*stalls.contention) + " contention with the loader's workers";
+  return text +
+         fmt::format(", {} waiting for prep, {} for storage", report::share_with_interval(stalls.prep), report::share_with_interval(stalls.fetch));
+}
+
 }  // namespace
 
 std::string attached_summary(const ProfileResult& result, const ConsoleStyle& style) {
@@ -467,8 +477,10 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
       reached += fmt::format("; {} with its data in memory", format_rate(cached->samples_per_s, cached->ci95_samples_per_s));
     text += labelled("reached", reached, width);
   }
+  if (result.stalls) text += labelled("time", time_text(*result.stalls), width);
   if (result.loader && result.loader->tokens_per_sample) text += labelled("tokens/s", tokens_text(result, *result.loader->tokens_per_sample), width);
-  if (result.fix && !(result.waits && result.waits->delaying_rank))
+  const bool by_sampler = result.bottleneck && result.bottleneck->detail == "sampler";
+  if (result.fix && !by_sampler && !(result.waits && result.waits->delaying_rank))
     text += fix_lines(result, width);
   else
     text += labelled("do first", first_step(result), width);

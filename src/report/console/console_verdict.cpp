@@ -102,6 +102,8 @@ std::string bottleneck_words(const std::string& detail, const std::string& train
   if (detail == "outside") return "outside the steps (checkpoints, logging, validation)";
   if (detail == "delivery") return "taking batches over, not preparing them";
   if (detail == "latency") return "prep (it waits, and hardly uses the CPU)";
+  if (detail == "cores") return "cores, which prep and training share";
+  if (detail == "sampler") return "the sampler, which the training's own process asks for each batch's samples";
   return detail == "prep" ? "prep (CPU)" : "storage";
 }
 
@@ -195,6 +197,8 @@ std::string launched_first_step(const ProfileResult& result) {
         return fmt::format("Let rank {} do less between its steps: all others wait while it writes checkpoints, logs or validates.", rank);
     }
   }
+  if (result.bottleneck && result.bottleneck->detail == "sampler")
+    return fmt::format("Make choosing samples cheaper (tensors in place of Python's lists, drawn once): {}.", result.bottleneck->reason);
   if (result.fix && result.loader)
     return fmt::format("Set num_workers={} instead of {}: {} samples/s are predicted ({:.1f}x). To check: {}", result.fix->workers,
                        result.loader->workers, format_rate(result.fix->samples_per_s, result.fix->ci95_samples_per_s), result.fix->speedup,
@@ -212,6 +216,10 @@ std::string launched_first_step(const ProfileResult& result) {
                        format_seconds(result.waits->outside.seconds_per_step), format_seconds(result.waits->step_seconds));
   if (result.bottleneck->detail == "storage")
     return "Keep the data in memory, or read it faster: with its data in memory the training is that much faster (see reached).";
+  if (result.bottleneck->detail == "cores")
+    return fmt::format(
+        "Give the training more cores, or make prep cheaper: steps on the same batches take {} of the time longer while {} worker{} prepare.",
+        format_share(result.stalls->contention->fraction), result.loader->workers, result.loader->workers == 1 ? "" : "s");
   const bool watched = result.loader->style == LoaderRecord::Style::watched;
   if (!result.prep && (watched || result.loader->workers > 0)) return std::string(longer);
   if (const auto better = result.better_workers())

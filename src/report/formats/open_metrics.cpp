@@ -101,6 +101,7 @@ void write_stalls(Exposition& out, const ProfileResult& result) {
   if (result.stalls) {
     std::vector<std::pair<const char*, StallRecord>> parts{
         {"compute", result.stalls->compute}, {"prep", result.stalls->prep}, {"fetch", result.stalls->fetch}};
+    if (result.stalls->contention) parts.emplace_back("contention", *result.stalls->contention);
     if (result.stalls->interference) parts.emplace_back("interference", *result.stalls->interference);
     out.gauge("dsanalyze_epoch_ratio", "ratio", "Share of an epoch: computing, waiting for prep, waiting for fetch, lost to interference.");
     for (const auto& [name, stall] : parts) out.sample(stall.fraction, {{"part", name}});

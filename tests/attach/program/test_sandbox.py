@@ -103,7 +103,7 @@ class Sandbox(ProgramTest):
         self.assertIn('sandbox and is discarded', said)
         self.assertIn(str(self.work), findings['outputs-discarded'])
         self.assertIn('copied into the sandbox', findings['outputs-copied'])
-        self.assertEqual([run['name'] for run in result['runs']], ['full', 'synthetic', 'prep', 'cached'])
+        self.assertEqual([run['name'] for run in result['runs']], ['full', 'synthetic', 'prep', 'busy', 'cached'])
         self.assert_untouched()
 
     def test_what_is_to_be_kept_stays_and_all_else_is_discarded(self):

@@ -26,7 +26,7 @@ parser.add_argument('--persistent', action='store_true')
 parser.add_argument('--start', default=None)
 parser.add_argument('--shuffle', action='store_true')
 parser.add_argument('--refuse-workers', type=int, default=None, help='ends where its loader has so many')
-parser.add_argument('--does', default='', help='comma-separated: pop, mixup, onecycle, accumulate, validate, zip, break, anew, raise')
+parser.add_argument('--does', default='', help='comma-separated: pop, mixup, onecycle, accumulate, validate, zip, break, anew, raise, late')
 args = parser.parse_args()
 does = set(args.does.split(','))
 
@@ -44,7 +44,10 @@ def sample(index):
     if args.prep:
         time.sleep(args.prep)
     if index == args.stuck:
-        time.sleep(args.stuck_for)
+        if 'late' in does and not os.path.exists('seen'):
+            open('seen', 'w').close()  # It is the second time that takes long.
+        else:
+            time.sleep(args.stuck_for)
     if 'raise' in does and index == 20:
         raise ValueError('bad sample 20')
     return torch.full((8,), float(index)), index

@@ -63,6 +63,7 @@ struct Fields<BetweenEpochsRecord> {
                                    field("data_seconds", &R::data_seconds),
                                    field("validation_seconds", &R::validation_seconds),
                                    field("outside_seconds", &R::outside_seconds),
+                                   field("sampler_seconds", &R::sampler_seconds).omitted(),
                                    field("steps", &R::steps),
                                    field("in_steps", &R::in_steps).omitted()};
 };
@@ -79,6 +80,7 @@ struct Fields<WaitsRecord> {
                                    field("validation", &R::validation),
                                    field("pauses", &R::pauses).omitted(),
                                    field("unexplained", &R::unexplained),
+                                   field("sampler", &R::sampler).omitted(),
                                    field("between_epochs", &R::between_epochs),
                                    field("delaying_rank", &R::delaying_rank),
                                    field("delay_cause", &R::delay_cause).omitted(),

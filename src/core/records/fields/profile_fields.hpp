@@ -251,7 +251,7 @@ template <>
 struct Fields<ProfileResult::Stalls> {
   using R = ProfileResult::Stalls;
   static constexpr std::tuple list{field("compute", &R::compute), field("prep", &R::prep), field("fetch", &R::fetch),
-                                   field("interference", &R::interference).omitted()};
+                                   field("contention", &R::contention).omitted(), field("interference", &R::interference).omitted()};
 };
 
 template <>

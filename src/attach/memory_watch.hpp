@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/process/process_tree.hpp"
+#include "base/text/units.hpp"
+
+namespace dsanalyze {
+
+/// What the processes of a training use of memory, from one look to the next, and whether the kernel has ended processes for want of it since this
+/// object was made. Threads: one at a time.
+class MemoryWatch {
+ public:
+  MemoryWatch() : m_kills(kills()) {}
+
+  /// All together; nothing where the kernel does not say. Takes milliseconds for a gigabyte.
+  std::optional<Bytes> look(const ProcessTree& tree);
+  /// "; meanwhile the kernel ended 1 process of this machine, as memory was short (out of memory): ..." with the peak of all and the processes that
+  /// have grown most. Empty where it has ended none.
+  [[nodiscard]] std::string kills_text() const;
+
+ private:
+  struct Use {
+    std::string command;
+    Bytes first = 0, last = 0;
+  };
+  /// Since the machine's start.
+  [[nodiscard]] static std::uint64_t kills();
+
+  std::uint64_t m_kills;
+  std::map<int, Use> m_uses;
+  Bytes m_peak = 0;
+};
+
+}  // namespace dsanalyze
