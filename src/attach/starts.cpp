@@ -84,17 +84,24 @@ LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& even
   }
   LaunchedTraining launched = start(settings, events, stop, timing, {});
   while (may_start_again(launched, settings)) {
-    launched.sandbox.reset();
     AttachedTraining so_far = launched.training;
     ++so_far.starts;
     events.note(fmt::format("the command has ended before all phases were measured: it is started again for those that are left ({} of {} starts)",
                             so_far.starts + 1, most_starts));
     LaunchSettings again = settings;
-    again.folder /= fmt::format("start-{}", so_far.starts + 1);
-    std::filesystem::create_directory(again.folder);
-    LaunchedTraining next = start(again, events, stop, timing, std::move(so_far));
-    take_first(std::move(launched), next);
-    launched = std::move(next);
+    again.folder /= fmt::format("{}", so_far.starts + 1);
+    std::optional<LaunchedTraining> next;
+    try {
+      std::filesystem::create_directory(again.folder);
+      next = start(again, events, stop, timing, std::move(so_far));
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const std::exception& error) {  // What was measured before is told all the same.
+      events.note(fmt::format("it could not be started again: {}", error.what()));
+      return launched;
+    }
+    take_first(std::move(launched), *next);
+    launched = std::move(*next);
   }
   return launched;
 }

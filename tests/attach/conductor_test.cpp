@@ -19,7 +19,7 @@ TEST_CASE("a training is led through all phases, and each phase has its own rate
   CHECK(rate(conductor, AttachPhase::busy) == doctest::Approx(32 / 0.006));
   CHECK(rate(conductor, AttachPhase::synthetic) == doctest::Approx(8000));
   std::vector<AttachPhase> order = training.members.at(0).phases;
-  order.erase(std::ranges::unique(order).begin(), order.end());
+  order.erase(std::unique(order.begin(), order.end()), order.end());
   CHECK(order == std::vector{AttachPhase::full, AttachPhase::cached, AttachPhase::busy, AttachPhase::synthetic});
   REQUIRE(conductor.training().drains.size() == 2);
   CHECK(conductor.training().drains[0].workers == 2);

@@ -51,6 +51,7 @@ class Engine:
 
     def next(self, iteration, iterator):
         if self.off:
+            iteration.lists = None
             self.goes_on()
             return iteration.fetch(iterator)
         steady = self._steady
@@ -99,6 +100,7 @@ class Engine:
 
     def _next_plain(self, iteration, iterator):
         if self.nested():
+            iteration.lists = None
             return iteration.fetch(iterator)
         thread = get_ident()
         entered, role = now(), other

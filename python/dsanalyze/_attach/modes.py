@@ -33,11 +33,11 @@ class Modes:
 
     def replaces(self, record):
         """Whether batches come from elsewhere than the script's own iterators."""
-        return self.mode in ('busy', 'synthetic') or record in self._cycles
+        return self.mode in ('busy', 'synthetic') and record.replay is not None or record in self._cycles
 
     def idles(self, record):
         """Whether the workers of the script's own iterators rest."""
-        return self.mode == 'synthetic' or record in self._cycles
+        return self.mode == 'synthetic' and record.replay is not None or record in self._cycles
 
     # Batches.
 
@@ -80,8 +80,11 @@ class Modes:
         self.mode = reply['mode']
         self._keep, self._keep_bytes = int(reply.get('keep', 0)), int(reply.get('keep_bytes', 0))
         self._apply()
-        replay = iteration.record.replay if self.mode in ('busy', 'synthetic') else None
-        return {} if replay is None else {'kept': len(replay.kept), 'copies': replay.copies()}
+        first = iteration.record
+        if first.replay is None:
+            return {}
+        copies = min(record.replay.copies() * first.each_step // record.each_step for record in self._roles.training if record.replay is not None)
+        return {'kept': len(first.replay.kept), 'copies': max(1, copies)}
 
     def let_go(self):
         """All batches are the script's own again."""
@@ -90,18 +93,22 @@ class Modes:
 
     def _apply(self):
         """A script may have made a loader anew since the mode has changed."""
-        if self.mode in ('full', 'synthetic'):
-            self._close_cycles()
+        from_memory = self.mode in ('cached', 'busy')
         for record in self._roles.training:
-            if self._roles.over(record) and record is not self._roles.primary:
-                continue
+            gone = self._roles.over(record) and record is not self._roles.primary
+            if gone or not from_memory:
+                cycle = self._cycles.pop(record, None)
+                if cycle is not None:
+                    cycle.close()
             if self.mode == 'full':
-                record.subset = None
-            elif self.mode == 'cached' and record.map_style:
+                record.subset = record.replay = None
+            if gone:
+                continue
+            if from_memory and record.map_style:
                 record.subset = record.subset or record.first_in_memory()
-            elif self.mode == 'cached' and record not in self._cycles:
+            elif from_memory and record not in self._cycles:
                 self._cycles[record] = drains.Cycle(record)
-            elif self.mode in ('busy', 'synthetic') and record.replay is None:
+            if self.mode in ('busy', 'synthetic') and record.replay is None:
                 record.replay = self._kept(record)
         for iteration, iterator in self.live():
             if self.idles(iteration.record):

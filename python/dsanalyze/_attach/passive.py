@@ -38,12 +38,15 @@ class Passive(Engine):
         return primary, entered
 
     def samples(self, iteration, batch, role):
+        if not self.roles.training:
+            iteration.list_taken()
+            return 0
         facts_of = iteration.record.facts
         record = iteration.record
         size, samples, batches = facts_of['batch_size'], facts_of['samples'], facts_of['batches']
         if size and record.leads is not True and samples and batches and iteration.handed == batches and not facts_of['drop_last']:
             return max(1, min(size, samples - size * (batches - 1)))
-        return iteration.samples_of_last(batch) if self.roles.training else 0
+        return iteration.samples_of_last(batch)
 
     def _offer(self):
         if self.standstill is not None:

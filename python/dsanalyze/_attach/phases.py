@@ -59,7 +59,10 @@ class Phases(Engine):
         if role is not other and iteration.is_over():
             raise StopIteration
         if self.standstill is not None:
-            self.standstill.waits_for(iteration)
+            try:
+                self.standstill.waits_for(iteration)
+            except Exception as error:
+                self.fault(error)
         return iteration.fetch(iterator)
 
     def samples(self, iteration, batch, role):

@@ -56,7 +56,7 @@ class DataLoaders:
     @staticmethod
     def drop_ready(iterator):
         """Takes over the next batch where it lies ready; nothing is waited for. False where the iterator has no more."""
-        if not DataLoaders.lies_ready(iterator):
+        if DataLoaders.lies_ready(iterator) is None:
             return True
 
         def get_ready():

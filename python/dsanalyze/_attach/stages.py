@@ -101,11 +101,12 @@ class _Threads:
         rest, own_of_main, spent = self._all - before, 0, []
         for each in threading.enumerate():
             thread = each.ident
+            number = os.getpid() if thread == self._main else each.native_id  # Idents are used again.
             try:
-                used = time.clock_gettime_ns(_clock_of(os.getpid() if thread == self._main else each.native_id))
+                used = time.clock_gettime_ns(_clock_of(number))
             except (OSError, TypeError):  # It has ended, or not begun.
                 continue
-            last, self._used[thread] = self._used.get(thread, used), used
+            last, self._used[number] = self._used.get(number, used), used
             rest -= used - last
             if thread == self._main:
                 own_of_main = used - last
