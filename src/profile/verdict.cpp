@@ -289,6 +289,7 @@ namespace {
 /// From the fastest run on, what each adds to the time a sample of the one before, as shares of the last one's.
 std::vector<double> parts_of(const std::vector<double>& rates) {
   std::vector<double> seconds;
+  seconds.reserve(rates.size());
   for (const double rate : rates) seconds.push_back(std::max(seconds.empty() ? 0 : seconds.back(), 1 / rate));
   std::vector<double> parts;
   for (std::size_t i = 0; i < seconds.size(); ++i) parts.push_back((seconds[i] - (i > 0 ? seconds[i - 1] : 0)) / seconds.back());
@@ -301,6 +302,7 @@ std::vector<double> parts_of(const std::vector<double>& rates) {
 /// of every run that a quotient holds counts, that of the last run below the line too, and at the edge of a stall an interval is lopsided.
 std::vector<StallRecord> stalls_of(const std::vector<RateRecord>& runs, double samples) {
   std::vector<double> rates;
+  rates.reserve(runs.size());
   for (const RateRecord& run : runs) rates.push_back(run.samples_per_s);
   const std::vector<double> parts = parts_of(rates);
   std::vector<double> below(parts.size());
