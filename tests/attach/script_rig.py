@@ -22,7 +22,7 @@ def step(x, sleep=0.002):
     optimizer.step()
     optimizer.zero_grad()
 '''
-phases = (run(5), switch('synthetic'), run(20, 'synthetic'), switch('full'))
+phases = (run(5), switch('synthetic'), run(20), switch('full'))
 
 
 class ScriptTest(unittest.TestCase):

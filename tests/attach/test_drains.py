@@ -259,13 +259,13 @@ class Compose:
         self.assertIn('bad sample 20', output)
 
     def test_the_job_on_the_subset_waits_as_its_own_loader_does(self):
-        launcher = Launcher(Plan(run(20), drain(0, 12, which='warm'), switch('cached'), run(10, 'cached'), run(40, 'cached'), then=end))
+        launcher = Launcher(Plan(run(20), drain(0, 12, which='warm'), switch('cached'), run(10), run(40), then=end))
         launcher.run(train, '--samples', 800, '--prep', 0.01, '--step', 0.01)
         window = launcher.first.windows('cached')[1]
         self.assertEqual((set(window['wait']), set(window['compute'])), ({40_000_000}, {10_000_000}))
 
     def test_each_pass_over_the_subset_has_as_many_steps_as_one_of_its_own_loader(self):
-        launcher = Launcher(Plan(run(8), drain(1, 4, which='warm'), switch('cached'), run(1000, 'cached'), then=run(1000, 'cached')))
+        launcher = Launcher(Plan(run(8), drain(1, 4, which='warm'), switch('cached'), run(1000), then=run(1000)))
         output = launcher.run(train, '--samples', 32, '--epochs', 5, '--workers', 1)
         passes = [window for window in launcher.first.windows('cached') if len(window['wait']) == 8]
         self.assertGreaterEqual(len(passes), 3)

@@ -255,7 +255,7 @@ for _ in range(800):
 for thread in threading.enumerate():
     if thread is not threading.current_thread():
         thread.join(20)
-''' % of_first, run(300), switch('synthetic'), run(20, 'synthetic'), switch('full'))
+''' % of_first, run(300), switch('synthetic'), run(20), switch('full'))
                 self.assertEqual(output.split(), ['epoch', '400'] * 4)
                 self.assertIn('different threads', connection.of('off')[0]['why'])
 

@@ -22,7 +22,7 @@ def step(windows):
 
 class OnDevice(unittest.TestCase):
     def profile(self, regime, *options):
-        launcher = Launcher(Plan(*[run(steps)] * 3, switch('synthetic'), run(20, 'synthetic'), *[run(steps, 'synthetic')] * 2, end))
+        launcher = Launcher(Plan(*[run(steps)] * 3, switch('synthetic'), run(20), *[run(steps)] * 2, end))
         launcher.run(train, regime, *options, '--steps', 650)
         return launcher.first
 
@@ -74,7 +74,7 @@ class OnDevice(unittest.TestCase):
         self.check('--device', 1, '--wait', 4)
 
     def test_nothing_is_asked_of_the_device_but_to_wait_for_it_at_the_ends_of_windows(self):
-        launcher = Launcher(Plan(*[run(steps)] * 3, switch('synthetic'), *[run(steps, 'synthetic')] * 2, then=run(1000)))
+        launcher = Launcher(Plan(*[run(steps)] * 3, switch('synthetic'), *[run(steps)] * 2, then=run(1000)))
         printed = launcher.run(train, 'mixed', '--steps', 650, '--device', 1).splitlines()
         asked = dict(word.split('=') for word in printed[1].split()[1:])
         self.assertEqual(asked.get('events'), None)

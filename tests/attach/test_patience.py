@@ -46,7 +46,7 @@ class Patience(unittest.TestCase):
 
     def test_batches_that_are_kept_are_as_many_as_come_in_time(self):
         for patience, kept in ((tiny, 3), (ample, 8)):
-            plan = Plan(run(8), switch('synthetic', keep=8), run(2, 'synthetic'), then=end)
+            plan = Plan(run(8), switch('synthetic', keep=8), run(2), then=end)
             said = self.launch(plan, patience, '--workers', 0, '--prep', 0.1, virtual=True)  # 0.4 s a batch.
             self.assertEqual(said.at('switched')[0]['kept'], kept)
             self.assertEqual(said.notes(), {})

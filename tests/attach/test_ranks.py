@@ -22,7 +22,7 @@ class Agreed(Plan):
 
 
 class Ranks(unittest.TestCase):
-    def launch(self, *arguments, mode='phases', answers=(run(8), switch('synthetic'), run(6, 'synthetic'), switch('full')), virtual=False):
+    def launch(self, *arguments, mode='phases', answers=(run(8), switch('synthetic'), run(6), switch('full')), virtual=False):
         barrier = threading.Barrier(2)
         self.launcher = Launcher(lambda hello: Agreed(barrier, *answers, then=run(1000)), mode=mode)
         output = self.launcher.run(train, '--spawn', 2, *arguments, virtual=virtual)

@@ -32,7 +32,7 @@ for x, in DataLoader(data(), batch_sampler=Buckets()):
 for epoch in range(8):
     for x, in DataLoader(data(42), OPTIONS):
         step(x)
-'''.replace('OPTIONS', options), run(1), switch('synthetic'), run(30, 'synthetic'))
+'''.replace('OPTIONS', options), run(1), switch('synthetic'), run(30))
             self.assertEqual({samples for window in connection.windows('synthetic') for samples in window['samples']}, {4})
 
     def test_validation_with_gradients_enabled_is_not_training(self):
@@ -117,7 +117,7 @@ for x in labeled:
     model(next(second)[0]).mean().backward()
     step(x)
 '''
-        _, connection = self.launch(text, run(20), switch('synthetic'), run(20, 'synthetic'), switch('full'), drain(0, 12, which='warm'), drain(0, 12))
+        _, connection = self.launch(text, run(20), switch('synthetic'), run(20), switch('full'), drain(0, 12, which='warm'), drain(0, 12))
         self.assertEqual([(loader['batch_size'], loader['samples'], loader['primary']) for loader in connection.of('loader')], [(4, 400, True), (4, 800, False)])
         full = connection.windows('full')[0]
         self.assertEqual((len(full['wait']), set(full['steps']), sum(full['validation'])), (20, {1}, 0))
@@ -240,7 +240,7 @@ for number, (x,) in enumerate(DataLoader(data(), 4)):
     optimizer.zero_grad()
     with torch.no_grad():
         model.weight.fill_(1); model.bias.fill_(0)
-''', run(10), switch('synthetic'), run(5, 'synthetic'), run(5, 'synthetic'))
+''', run(10), switch('synthetic'), run(5), run(5))
         self.assertEqual([window['nonfinite'] for window in connection.windows()[:3]], [0, 1, 0])
 
     def test_workers_without_a_share_of_the_stream_end_at_once_and_the_others_are_followed(self):
@@ -291,7 +291,7 @@ for epoch in range(4):
     print('epoch', number + 1, evaluate())
 '''
         for way, lines in (('new', 'in between 40 1\nepoch 40 40\n'), ('persistent', 'epoch 40 40\n')):
-            output, _ = self.launch_with(text, way, run(5), switch('synthetic'), run(60, 'synthetic'), drain(1, 8, which='warm'), switch('cached'), run(60, 'cached'))
+            output, _ = self.launch_with(text, way, run(5), switch('synthetic'), run(60), drain(1, 8, which='warm'), switch('cached'), run(60))
             self.assertEqual(output, lines * 4)
 
     def test_batches_that_a_collate_function_dropped_end_no_drain(self):

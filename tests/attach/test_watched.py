@@ -241,7 +241,7 @@ def step(x):
 for epoch in range(4):
     for x in dsanalyze.watch(loader):
         step(x)
-''', run(5), drain(1, 16, which='warm'), drain(2, 16), switch('synthetic'), run(40, 'synthetic'), switch('full'))
+''', run(5), drain(1, 16, which='warm'), drain(2, 16), switch('synthetic'), run(40), switch('full'))
         found, = connection.of('loader')
         self.assertEqual((found['name'], found['style'], found['workers'], found['batches'], found['samples']), ('torch.utils.data.DataLoader', 'map', 1, 60, 240))
         self.assertEqual([(message['workers'], len(message['times']), message['error']) for message in connection.of('drained')], [(1, 16, None), (2, 16, None)])

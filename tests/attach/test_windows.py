@@ -87,14 +87,14 @@ class Windows(unittest.TestCase):
             self.assertEqual((between['validation'], between['end'] - between['begin']), (50_000_000, 50_000_000))
 
     def test_a_loader_made_anew_for_each_pass_gives_windows_of_passes(self):
-        launcher = Launcher(Plan(run(20), switch('synthetic'), run(40, 'synthetic'), then=end))
+        launcher = Launcher(Plan(run(20), switch('synthetic'), run(40), then=end))
         launcher.run(train, '--samples', 200, '--epochs', 20, '--workers', 2, '--does', 'break,anew')
         self.assertEqual([len(window['wait']) for window in launcher.first.windows('full')[:2]], [9, 1])
         self.check_sums(launcher.first)
         self.assertEqual([len(window['wait']) for window in launcher.first.windows('synthetic')][:3], [9, 9, 9])  # The steps that show that a loader trains are none.
 
     def test_two_loaders_in_step_are_one_training(self):
-        launcher = Launcher(Plan(run(5), switch('synthetic'), run(10, 'synthetic'), switch('full'), then=run(1000)))
+        launcher = Launcher(Plan(run(5), switch('synthetic'), run(10), switch('full'), then=run(1000)))
         output = launcher.run(train, '--samples', 120, '--does', 'zip', '--epochs', 2)
         self.assertEqual([len(epoch) for epoch in epochs(output)], [30, 30])
         self.assertEqual([loader['primary'] for loader in launcher.first.of('loader')], [True, False])
@@ -135,20 +135,20 @@ class Synthetic(unittest.TestCase):
         self.assertEqual(sum(sum(window['samples']) for window in launcher.first.windows('full')), 2 * 42 - 4)
 
     def test_an_epoch_shorter_than_the_replayed_set_goes_on_in_the_next(self):
-        launcher = Launcher(Plan(run(2), switch('synthetic'), run(20, 'synthetic'), then=end))
+        launcher = Launcher(Plan(run(2), switch('synthetic'), run(20), then=end))
         launcher.run(train, '--samples', 24, '--epochs', 50, '--workers', 2)
         self.assertEqual(sum(len(window['wait']) for window in launcher.first.windows('synthetic')), 20)
 
     def test_what_a_script_does_to_a_batch_is_not_seen_again(self):
         for container, does in (('tuple', 'mixup'), ('dict', 'pop'), ('dict', 'pop,mixup'), ('dataclass', 'mixup'), ('named', 'mixup'), ('padded', 'mixup')):
-            launcher = Launcher(Plan(run(3), switch('synthetic'), run(50, 'synthetic'), switch('full'), then=run(1000)))
+            launcher = Launcher(Plan(run(3), switch('synthetic'), run(50), switch('full'), then=run(1000)))
             output = launcher.run(train, '--samples', 280, '--container', container, '--does', does)
             self.assertEqual([len(epoch) for epoch in epochs(output)], [70], container)
             self.assertEqual(launcher.first.notes(), {}, container)
             self.assertEqual(set(launcher.first.windows('synthetic')[0]['compute']), {2_000_000}, container)
 
     def test_an_error_in_a_worker_reaches_the_script_as_it_would(self):
-        launcher = Launcher(Plan(run(2), switch('synthetic'), run(4, 'synthetic'), switch('full'), then=run(1000)))
+        launcher = Launcher(Plan(run(2), switch('synthetic'), run(4), switch('full'), then=run(1000)))
         output = launcher.run(train, '--samples', 80, '--workers', 2, '--does', 'raise', '--shuffle', expect=1)
         self.assertIn('bad sample 20', output)
         self.assertEqual(launcher.first.messages[-1].get('exit'), 1)

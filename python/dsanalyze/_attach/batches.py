@@ -6,7 +6,6 @@ import sys
 from .arrays import Arrays, Immutables
 
 max_depth = 16
-most_prepared = 8192  # Copies, before a window whose steps are not counted.
 _atoms = (str, bytes, int, float, complex, bool, type(None))
 kinds = [Arrays, Immutables]  # PyTorch's tensors come to them with PyTorch (pytorch.py).
 
@@ -172,7 +171,7 @@ class Replay:
         """So many copies, from the first batch on, are made before they are handed out; as many as there is memory for."""
         self._copies.clear()
         self._next = 0
-        for _ in range(min(steps, self._most, most_prepared)):
+        for _ in range(min(steps, self._most)):
             self._copy()
 
     def _copy(self):

@@ -147,8 +147,12 @@ class Iteration:
 
     def is_over(self):
         """Whether the epoch has had as many batches as one of its own loader has, where some were others."""
+        return self.replaced and self.left() == 0
+
+    def left(self):
+        """Batches of the epoch that were not handed out yet; None where its length is not known."""
         length = self.record.length or self.record.facts['batches']
-        return self.replaced and length is not None and self.handed >= length
+        return None if length is None else max(0, length - self.handed)
 
     # What the sampler is asked for.
 

@@ -7,7 +7,7 @@ from time import monotonic_ns as now
 from . import drains
 from .batches import Replay
 
-least_lists = 64  # Of batches that are read into memory, where the epoch has so many.
+least_lists = 64  # Batches that are read into memory, where the epoch has so many: four times those that are kept for G, so that P is not that of the same few.
 
 
 class Modes:
@@ -70,7 +70,9 @@ class Modes:
             return False
         for record in self._roles.training:
             if record.replay is not None:
-                record.replay.prepare(drains.beside(record, self._roles.primary, steps))
+                left = record.current.left() if record.current is not None else None
+                wanted = drains.beside(record, self._roles.primary, steps)
+                record.replay.prepare(wanted if left is None else min(wanted, left))
         return True
 
     # Changes.
@@ -132,14 +134,8 @@ class Modes:
         replay.drop_partial(record.recipe['batch_size'])
         return replay
 
-    def _close_cycles(self):
-        cycles, self._cycles = self._cycles, {}
-        for cycle in cycles.values():
-            cycle.close()
-
     def drain(self, iteration, reply):
         records = [iteration.record]
-        self._close_cycles()  # Their workers would prepare ahead beside the drain.
         for other, iterator in self.live():
             other.held = True
             other.look_ahead(iterator, drains.beside(other.record, iteration.record, least_lists))
@@ -151,5 +147,4 @@ class Modes:
         if message.pop('repeats'):
             self._note('workers-repeat', 'Each worker delivers all samples of the iterable dataset: with several, an epoch has each sample several times. Let the dataset '
                        'deal them out (torch.utils.data.get_worker_info()).')
-        message['mode'] = self.mode
         return message

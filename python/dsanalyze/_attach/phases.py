@@ -262,9 +262,8 @@ class Phases(Engine):
 
     def _at(self, why, iteration, **more):
         message = {'t': 'at', 'why': why, 'epoch': self._epoch, 'step': iteration.handed}
-        length = iteration.record.length or iteration.record.facts['batches']
-        if length is not None:
-            message['left'] = max(0, length - iteration.handed)
+        if iteration.left() is not None:
+            message['left'] = iteration.left()
         if iteration.record.tokens:
             message['tokens'] = iteration.record.tokens
         if iteration.record.picture:
