@@ -159,6 +159,33 @@ while True:
         self.assertIn('after 3 steps', run.stderr)
         self.assertIn('100 steps', run.stderr)
 
+    def test_a_script_that_ends_early_is_started_again_for_what_is_missing(self):
+        script = self.folder / 'script.py'
+        starts = self.shared / 'starts'
+        script.write_text(f'''
+import time, torch
+from torch.utils.data import DataLoader, TensorDataset
+open({str(starts)!r}, 'a').write('.')
+open('written', 'x').close()  # Each start has a sandbox of its own, where no other one has written.
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, in DataLoader(TensorDataset(torch.ones(1200, 4)), 4, num_workers=1):
+    model(x).sum().backward()
+    optimizer.step()
+    time.sleep(0.01)
+''')
+        place = self.folder / 'profile.json'
+        run = self.run_program('--time-budget', '30s', '-o', place, command=[sys.executable, script])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual({each['name'] for each in json.loads(place.read_text())['runs']} - {'fetch'}, phases | {'busy'})
+        self.assertIn('it is started again for those that are left (2 of 4 starts)', run.stderr)
+        self.assertIn(len(starts.read_text()), (2, 3, 4))
+        self.assertFalse((self.folder / 'written').exists())
+        self.assert_nothing_left()
+        starts.unlink()
+        run = self.run_program('--time-budget', '30s', '--keep-output', command=[sys.executable, script])
+        self.assertEqual(len(starts.read_text()), 1, run.stderr)
+
     def test_what_was_measured_before_the_script_failed_is_told_with_the_exception(self):
         script = self.folder / 'script.py'
         script.write_text('''

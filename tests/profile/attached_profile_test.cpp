@@ -209,6 +209,27 @@ TEST_CASE("the bottleneck is what the training loses most of its time to, agains
   }
 }
 
+TEST_CASE("a sampler is the bottleneck where choosing samples takes most of what is lost, in steps or between epochs") {
+  LaunchedTraining launched = prep_bound();
+  const auto detail = [&] { return profile_of(launched).bottleneck->detail; };
+  const auto choose = [&](double seconds_per_step) {
+    for (StepWindow& window : launched.training.phases[AttachPhase::full].by_rank[0]) window.sampling_seconds = 50 * seconds_per_step;
+  };
+  CHECK(detail() == "prep");
+  choose(0.004);  // Of 10 ms that a step waits.
+  CHECK(detail() == "prep");
+  choose(0.008);
+  CHECK(detail() == "sampler");
+  choose(0);
+  EpochGap gap{0, to_nanoseconds(8)};
+  gap.sampling_seconds = 7;
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  full.gaps[0] = {gap};
+  full.pass_steps = 100;  // Of 20 ms.
+  CHECK(detail() == "sampler");
+  CHECK(profile_of(launched).waits->between_epochs->sampler_seconds == doctest::Approx(7));
+}
+
 TEST_CASE("the interval of G holds that its batches are a sample of the epoch's") {
   // Sixteen batches of 32 samples, whose steps take from 5 to 20 ms, each always the same.
   const auto launched_with = [](const std::vector<double>& seconds, const std::vector<double>& samples) {
