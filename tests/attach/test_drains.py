@@ -67,7 +67,7 @@ class Drains(unittest.TestCase):
         self.assertEqual(warm['stages'], [])
         named = [stage for stage in drained['stages'] if stage['name'].startswith('train')]
         self.assertTrue(named, drained['stages'])
-        self.assertLessEqual({stage['name'] for stage in named}, {'train_stages.py:13 Slow', 'train_stages.py:28 decode'})
+        self.assertLessEqual({stage['name'] for stage in named}, {'train_stages.py:13 Slow', 'train_stages.py:28 decode', 'train_stages.py:24 Decoded'})
         self.assertEqual({stage['file'] for stage in named}, {str(stages)})
 
     def test_code_that_holds_pythons_lock_counts_for_no_more_than_the_time_that_was_planned_until_the_look(self):

@@ -175,7 +175,7 @@ for x, in DataLoader(TensorDataset(torch.ones(1200, 4)), 4, num_workers=1):
     time.sleep(0.01)
 ''')
         place = self.folder / 'profile.json'
-        run = self.run_program('--time-budget', '30s', '-o', place, command=[sys.executable, script])
+        run = self.run_program('--time-budget', '30s', '-o', place, command=[sys.executable, script], cwd=self.folder)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual({each['name'] for each in json.loads(place.read_text())['runs']} - {'fetch'}, phases | {'busy'})
         self.assertIn('it is started again for those that are left (2 of 4 starts)', run.stderr)
@@ -183,7 +183,7 @@ for x, in DataLoader(TensorDataset(torch.ones(1200, 4)), 4, num_workers=1):
         self.assertFalse((self.folder / 'written').exists())
         self.assert_nothing_left()
         starts.unlink()
-        run = self.run_program('--time-budget', '30s', '--keep-output', command=[sys.executable, script])
+        run = self.run_program('--time-budget', '30s', '--keep-output', command=[sys.executable, script], cwd=self.folder)
         self.assertEqual(len(starts.read_text()), 1, run.stderr)
 
     def test_what_was_measured_before_the_script_failed_is_told_with_the_exception(self):

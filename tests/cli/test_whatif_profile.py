@@ -127,8 +127,8 @@ class FromAProfile(ProgramTest):
         self.assertAlmostEqual(balanced["storage"]["storage_bytes_server_epoch"] - balanced["peers"]["storage_bytes_server_epoch"], moved, delta=1)
         self.assertNotIn("balance_from", [one for one in both if one["change"].get("partition") == "none"][0]["change"])
         # Nothing crosses a network then, so none need be given.
-        console = " ".join(self.succeeds(*asked, "--balance-from", "storage").stdout.split())
-        self.assertIn("balanced from", console)
+        alone = self.json_of(*asked, "--balance-from", "storage")["answers"]
+        self.assertEqual({one["change"]["balance_from"] for one in alone if one["change"].get("partition") == "locality"}, {"storage"})
         refused = self.fails(2, "whatif", self.path, "--servers", "2", "--partition", "partitioned", "--balance-from", "storage", "--network", "1GB/s")
         self.assertIn("--balance-from storage does not go together with any --partition but locality", refused)
         self.assertIn('did you mean "storage"', self.fails(2, *asked, "--balance-from", "storag"))

@@ -1,10 +1,11 @@
-"""What `dsanalyze profile -- python SCRIPT` says of public training scripts, unmodified, and whether its first advice holds when it is run.
+"""What `dsanalyze profile -- python SCRIPT` says of public training scripts, and whether its first advice holds when it is run.
 
 usage: public_scripts.py PROGRAM --repositories FOLDER --photos FOLDER --work FOLDER [--python PYTHON] [--only NAMES] [--time-budget S] [--no-check] [--json FILE]
 
-The scripts stand in public_scripts.json: repository (cloned below --repositories by its name), folder and arguments in it. Their data is made up in --work of the
+The scripts stand in public_scripts.json: repository (cloned below --repositories by its name), folder and arguments in it. "program" is a console script beside PYTHON, of the package "package".
+They are unmodified but for "lines", which a copy beside the script has instead: a training without a DataLoader needs `dsanalyze.watch()`. Their data is made up in --work of the
 photographs in --photos: as ImageNet lies ({imagenet}: train, val), as MNIST does ({mnist}), images with masks ({pairs}), with captions in tar shards ({captions}), with boxes
-({detections}), and in one folder ({flat}). A script's own folder for data is linked to it ("links"). PyTorch computes in one thread (OMP_NUM_THREADS=1), so that of a few cores some are left for workers. Each is profiled, and the command that its first advice names (`whatif ... --validate`) is run. Let nothing else run.
+({detections}), and in one folder ({flat}); nanoGPT's tokens ({tokens}) and graphs as those of TU Dortmund lie ({graphs}) are random. A script's own folder for data is linked to it ("links"). PyTorch computes in one thread (OMP_NUM_THREADS=1), so that of a few cores some are left for workers. Each is profiled, and the command that its first advice names (`whatif ... --validate`) is run. Let nothing else run.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import io
 import json
 import os
 import pathlib
+import pickle
 import random
 import shutil
 import struct
@@ -36,9 +38,35 @@ def made_up_mnist(folder):
     (folder / "FashionMNIST").symlink_to("MNIST")
 
 
+def made_up_tokens(folder):
+    folder.mkdir()
+    generator = random.Random(1)
+    for name, count in (("train", 1000000), ("val", 100000)):
+        (folder / f"{name}.bin").write_bytes(b"".join(struct.pack("<H", generator.randrange(65)) for _ in range(count)))
+    (folder / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": 65}))
+
+
+def made_up_graphs(folder):
+    """3,000 rings of 15 to 30 nodes in the place of MUTAG."""
+    generator = random.Random(1)
+    edges, graphs, kinds, labels, first = [], [], [], [], 1
+    for graph in range(1, 3001):
+        count = generator.randrange(15, 31)
+        for at in range(count):
+            one, other = first + at, first + (at + 1) % count
+            edges += [f"{one}, {other}", f"{other}, {one}"]
+        graphs += [str(graph)] * count
+        kinds += [str(generator.randrange(7)) for _ in range(count)]
+        labels.append(str(graph % 2))
+        first += count
+    (folder / "raw").mkdir(parents=True)
+    for name, lines in (("A", edges), ("graph_indicator", graphs), ("node_labels", kinds), ("graph_labels", labels)):
+        (folder / "raw" / f"MUTAG_{name}.txt").write_text("\n".join(lines) + "\n")
+
+
 def made_data(program, photos, folder):
     """The places of the data by name; made once."""
-    places = {name: folder / name for name in ("imagenet", "mnist", "captions", "flat", "pairs", "detections", "out")}
+    places = {name: folder / name for name in ("imagenet", "mnist", "captions", "flat", "pairs", "detections", "tokens", "graphs", "out")}
     places["out"].mkdir(parents=True, exist_ok=True)
     if (folder / "complete").exists():
         return places
@@ -71,6 +99,8 @@ def made_data(program, photos, folder):
             shard.addfile(member, io.BytesIO(caption))
     (places["detections"] / "data.yaml").write_text(f"path: {places['detections']}\ntrain: images\nval: images\nnames: [{', '.join(f'class{each}' for each in range(10))}]\n")
     made_up_mnist(places["mnist"])
+    made_up_tokens(places["tokens"])
+    made_up_graphs(places["graphs"])
     (folder / "complete").touch()
     return places
 
@@ -83,6 +113,21 @@ def made_links(script, folder, places):
                 shutil.rmtree(link)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(target.format(**places))
+
+
+def command_of(arguments, script, folder, places):
+    first, *others = (word.format(**places) for word in script["command"])
+    if "program" in script:
+        return [pathlib.Path(arguments.python).parent / script["program"], first, *others]
+    if "lines" in script:
+        text = (folder / first).read_text()
+        for found, instead in script["lines"]:
+            if found not in text:
+                raise ValueError(f"{first} of {script['name']} has no line {found!r}")
+            text = text.replace(found, instead)
+        first = f"followed_{first}"
+        (folder / first).write_text(text)
+    return [arguments.python, first, *others]
 
 
 def first_advice(record):
@@ -119,15 +164,15 @@ def checked(arguments, script, command, folder, place):
 
 
 def profiled(arguments, script, places, work):
-    folder = arguments.repositories / script["repository"].split("/")[-1] / script.get("folder", ".")
+    folder = work if "package" in script else arguments.repositories / script["repository"].split("/")[-1] / script.get("folder", ".")
     made_links(script, folder, places)
     commit = subprocess.run(["git", "-C", folder, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     place = work / f"{script['name']}.json"
     place.unlink(missing_ok=True)
-    command = [arguments.python, *(word.format(**places) for word in script["command"])]
+    command = command_of(arguments, script, folder, places)
     run = subprocess.run([arguments.program, "profile", "--time-budget", f"{arguments.time_budget:g}s", "--quiet", "-o", place, "--", *command], cwd=folder, env=environment_of(script),
                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, check=False)
-    row = {"name": script["name"], "repository": script["repository"], "commit": commit, "command": " ".join(script["command"])}
+    row = {"name": script["name"], "repository": script.get("repository") or script["package"], "commit": commit, "command": " ".join(script["command"])}
     if not place.exists():
         return {**row, "failed": " ".join(run.stderr.strip().splitlines()[-1:])}
     record = json.loads(place.read_text())
