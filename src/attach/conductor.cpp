@@ -22,6 +22,7 @@ Conductor::Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events,
   plan_steps();
   m_training.steps = 0;
   m_training.other_loaders.clear();
+  m_training.seen.reset();
 }
 
 AttachPhase Conductor::phase() const {
@@ -57,7 +58,10 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     return {};
   }
   if (const auto* device = std::get_if<DeviceMessage>(&message)) {
+    std::string gpus = m_training.device.gpus;
+    if (gpus.find(device->gpus) == std::string::npos) gpus += (gpus.empty() ? "" : ",") + device->gpus;
     m_training.device = *device;
+    m_training.device.gpus = std::move(gpus);
     m_training.cpus[sender.hello ? sender.hello->rank : 0] = device->cpus;
     return {};
   }
@@ -233,11 +237,14 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
 void Conductor::take_kept() {
   m_copies = 0;
   if (m_stage != Stage::busy && m_stage != Stage::synthetic) return;
+  std::uint64_t kept = 0;
   for (const auto& [number, member] : m_members) {
     if (!member.at) continue;
     m_copies = m_copies == 0 ? member.at->copies : std::min(m_copies, member.at->copies);
-    measurement().kept_batches = member.at->kept;
+    kept = kept == 0 ? member.at->kept : std::min(kept, member.at->kept);
+    if (m_training.loader && member.at->copy) m_training.loader->device_copy = member.at->copy;
   }
+  measurement().kept_batches = kept;
 }
 
 Answer Conductor::next_steps(Nanoseconds now) {

@@ -47,6 +47,8 @@ class Conductor {
     /// Restricts all threads of the training to these CPUs from now on. How many threads had others too; nothing where that is refused. Empty: cores
     /// are not restricted.
     std::function<std::optional<std::size_t>(const std::vector<int>& cpus)> restrict_to{};
+    /// The share of the last second in which the GPUs of these UUIDs computed; nothing where that is not known.
+    std::function<std::optional<double>(const std::string& gpus)> device_use{};
     Bytes subset_bytes = 0;             ///< at most, of what is read for prep and cached; 0: by take_room()
     Bytes kept_bytes = Bytes{1} << 30;  ///< at most, of the batches that are handed out again and their copies, each rank
   };
@@ -128,6 +130,7 @@ class Conductor {
   Answers meet(Nanoseconds now);
   Answers let_finish_epoch();
   void find_hanging(Nanoseconds now) const;
+  void look_at_device(Nanoseconds now);
   void find_elsewhere(Nanoseconds now);
   Answers decide(Nanoseconds now);
   void take_kept();
@@ -222,6 +225,7 @@ class Conductor {
   bool m_is_measuring = false;      ///< this stage has begun to
   bool m_is_first = true;           ///< of the start's stages that take steps
   bool m_is_warm = false;           ///< this start has read the subset into memory
+  Nanoseconds m_device_look = 0;    ///< the last one
   std::uint64_t m_copies = 0;       ///< of kept batches, for which there is memory
   double m_step_seconds = 0;        ///< of the last window, the slowest rank's
   Nanoseconds m_drains_begin = 0;

@@ -13,21 +13,27 @@ namespace {
 constexpr double steady_difference = 0.05;
 constexpr double most_scatter = 0.25;       ///< of medians of steps that differ, as batches of several sizes make them
 constexpr double most_window_seconds = 2;   ///< where a window is to hold whole cycles of the kept batches
-constexpr double wanted_half_width = 0.01;  ///< of a rate: then a phase is over before its time
-constexpr double first_share = 0.6;         ///< of a phase's time: from then on less will do, as the verdict is waited for
-constexpr double tolerated_half_width = 0.03;
+constexpr double wanted_half_width = 0.02;  ///< of a rate: then a phase is over before its time
+constexpr std::uint64_t many_steps = 50;    ///< of a window on a device,
+constexpr double long_seconds = 5;          ///< or what it takes, if these are fewer steps
 
 }  // namespace
 
+/// The phases that take steps have 45 % of the budget, and of a long one less: the first verdict comes after them, and is waited for. Steps that take
+/// long get what warming up and measuring take, and a device two windows in the shortest phase.
 double Conductor::stage_seconds(Stage stage) const {
+  constexpr double steps_of_all = 40;
+  constexpr double windows_of_all = 9;
+  const double on_device = m_training.device.cuda ? windows_of_all * std::min(long_seconds, many_steps * m_step_seconds) : 0;
+  const double wanted = std::max({15 + 0.1 * m_share_seconds, steps_of_all * m_step_seconds, on_device});
+  const double steps_seconds = std::min(0.45 * m_share_seconds, wanted);
   switch (stage) {
     case Stage::full:
-      return (m_plan.phases == Phases::full ? 1 : 0.15) * m_share_seconds;
+      return m_plan.phases == Phases::full ? m_share_seconds : steps_seconds * 3 / 9;
+    case Stage::cached:
     case Stage::busy:
     case Stage::synthetic:
-      return 0.09 * m_share_seconds;
-    case Stage::cached:
-      return 0.12 * m_share_seconds;
+      return steps_seconds * 2 / 9;
     case Stage::warm:
       return 0.15 * m_share_seconds;
     case Stage::fewer_drains:
@@ -72,9 +78,7 @@ std::uint64_t Conductor::whole_cycles(std::uint64_t steps, std::uint64_t limit) 
 /// A window on a device begins with an empty queue, so the device waits for the process once: a fiftieth of the window at most, or what a process
 /// takes to ask for one step against 5 s.
 std::uint64_t Conductor::steps_on_device() const {
-  constexpr std::uint64_t many_steps = 50;
-  constexpr double long_seconds = 5;
-  constexpr double windows = 3;  // of a phase, at least: an interval takes several
+  constexpr double windows = 2;  // of a phase, at least
   const double seconds = std::min(long_seconds, stage_seconds(m_stage) / windows);
   return std::clamp(static_cast<std::uint64_t>(seconds / std::max(m_step_seconds, 1e-6)), least_steps, many_steps);
 }
@@ -134,10 +138,17 @@ bool Conductor::enough(Nanoseconds now) {
     for (const StepWindow& window : windows) steps += window.samples.size();
   if (steps > 0 && steps < least_steps * taken.by_rank.size()) return false;
   const Estimate rate = estimate_of_ratio(stretches_of(taken));
-  const double taken_seconds = to_seconds(now - m_stage_begin);
-  const double wanted = taken_seconds > first_share * most_seconds() ? tolerated_half_width : wanted_half_width;
-  const bool precise = rate.windows >= least_windows && rate.relative_half_width() <= wanted;
-  return precise || taken_seconds > most_seconds() || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
+  const bool precise = rate.windows >= least_windows && rate.relative_half_width() <= wanted_half_width;
+  return precise || to_seconds(now - m_stage_begin) > most_seconds() || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
+}
+
+/// What a GPU has done is told of a second or less, so that looks within the first one of a phase would be of the phase before.
+void Conductor::look_at_device(Nanoseconds now) {
+  constexpr double told_seconds = 1;
+  const bool is_told = m_is_measuring && to_seconds(now - m_stage_begin) > told_seconds && to_seconds(now - m_device_look) > told_seconds / 2;
+  if (!m_plan.device_use || !is_told || is_draining() || finished() || m_training.device.gpus.empty()) return;
+  m_device_look = now;
+  if (const auto use = m_plan.device_use(m_training.device.gpus)) measurement().device_use.push_back(*use);
 }
 
 /// Of the pass that brings the subset into memory. What the phase full found there needs no long one; the drains prove that it was.

@@ -67,6 +67,7 @@ Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
 Conductor::Answers Conductor::tick(Nanoseconds now) {
   if (fewer_cores_take_too_long(now)) give_up_fewer_cores("it took longer there than its time budget allows");
   if (finished()) return {};
+  look_at_device(now);
   find_elsewhere(now);
   Answers answers = meet(now);
   if (!answers.empty()) return answers;

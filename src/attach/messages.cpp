@@ -58,7 +58,6 @@ StepWindow read_window(JsonObject object) {
   window.optimizer_steps = static_cast<std::uint64_t>(std::accumulate(optimizer_steps.begin(), optimizer_steps.end(), 0.0));
   window.sampling_seconds = to_seconds(static_cast<Nanoseconds>(count(object, "sampling")));
   window.skipped = count(object, "skipped");
-  window.nonfinite = count(object, "nonfinite");
   return window;
 }
 
@@ -123,8 +122,9 @@ std::optional<EpochGap> optional_gap(JsonObject& object) {
 
 DeviceMessage read_device(JsonObject& object) {
   constexpr std::size_t most_cpus = 65536;
-  DeviceMessage device{object.boolean("cuda"), object.optional_text("device").value_or(""), {}, {}};
+  DeviceMessage device{object.boolean("cuda"), object.optional_text("device").value_or("")};
   device.libraries = object.optional_text("libraries").value_or("");
+  device.gpus = object.optional_text("gpus").value_or("");
   if (object.has("cpus"))
     for (const double cpu : object.numbers("cpus", 0, most_cpus, 0, most_cpus)) device.cpus.push_back(static_cast<int>(cpu));
   return device;
@@ -150,6 +150,7 @@ CheckpointMessage read_checkpoint(JsonObject& object) {
   message.between = optional_gap(object);
   message.kept = count(object, "kept");
   message.copies = count(object, "copies");
+  if (auto copy = object.optional_object("copy")) message.copy = {count(*copy, "bytes"), to_seconds(instant(*copy, "time")), copy->boolean("pinned")};
   if (const auto tokens = object.optional_integer("tokens", 2, INT64_MAX)) message.tokens = static_cast<std::uint64_t>(*tokens);
   constexpr double most_pixels = 1 << 20;
   if (object.has("picture")) {

@@ -32,6 +32,7 @@ struct DeviceMessage {
   std::string device;       ///< name of the GPU, or of the CPU
   std::vector<int> cpus{};  ///< that the process may use, by number; empty: not known
   std::string libraries{};  ///< where PyTorch lies; empty: not known
+  std::string gpus{};       ///< UUIDs of those that train, with commas between; empty: none, or not known
 };
 
 /// A loader serves training iterations for the first time.
@@ -55,8 +56,7 @@ struct StepWindow {
   double paused_seconds = 0;    ///< of `outside`: between whole passes over the loader
   double sampling_seconds = 0;  ///< of all parts: choosing the samples of batches, which samplers do in the training's own process
   std::uint64_t optimizer_steps = 0;
-  std::uint64_t skipped = 0;    ///< optimizer steps that GradScaler skipped
-  std::uint64_t nonfinite = 0;  ///< losses or gradients seen that are no finite numbers
+  std::uint64_t skipped = 0;  ///< optimizer steps that GradScaler skipped
 };
 
 enum class AttachPhase {
@@ -100,6 +100,7 @@ struct CheckpointMessage {
   std::optional<EpochGap> between;              ///< start of a later epoch
   std::uint64_t kept = 0;                       ///< switched: batches that are handed out again and again, as copies
   std::uint64_t copies = 0;                     ///< of these, as many as there is memory for: a window has no more steps
+  std::optional<DeviceCopyRecord> copy{};       ///< switched: of a kept batch
   std::optional<std::uint64_t> tokens{};        ///< whole numbers in each sample, where all are rows of as many
   std::optional<std::array<int, 2>> picture{};  ///< height and width of each sample, where all are pictures of three colours
   std::vector<SpentTime> spent{};               ///< each place once

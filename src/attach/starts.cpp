@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -59,7 +60,14 @@ void take_first(LaunchedTraining first, LaunchedTraining& last) {
   last.shared_memory = first.shared_memory;
   last.seconds += first.seconds;
   if (first.use.storage_bytes && last.use.storage_bytes) *last.use.storage_bytes += *first.use.storage_bytes;
-  last.others.insert(last.others.begin(), std::make_move_iterator(first.others.begin()), std::make_move_iterator(first.others.end()));
+  for (ProcessUse& use : first.others) {
+    const auto same = std::ranges::find(last.others, use.pid, &ProcessUse::pid);
+    if (same == last.others.end())
+      last.others.push_back(std::move(use));
+    else
+      same->cpu_seconds += use.cpu_seconds;
+  }
+  std::ranges::sort(last.others, std::greater(), &ProcessUse::cpu_seconds);
   if (!first.accesses) return;
   if (last.accesses) append(*first.accesses, std::move(*last.accesses));
   last.accesses = std::move(first.accesses);

@@ -136,7 +136,6 @@ void append(StepWindow& window, const StepWindow& later) {
   window.sampling_seconds += later.sampling_seconds;
   window.optimizer_steps += later.optimizer_steps;
   window.skipped += later.skipped;
-  window.nonfinite += later.nonfinite;
 }
 
 void begin_with(StepWindow& pass, const EpochGap& gap) {

@@ -37,6 +37,7 @@ struct PhaseMeasurement {
   bool too_slow = false;                      ///< its steps take so long that there was no time to see whether they are steady
   std::optional<TreeUse> before, after;
   std::optional<Bytes> memory_peak{};  ///< of all processes together, by looks during it
+  std::vector<double> device_use{};    ///< looks at the GPUs that train: the share of the second before each in which they computed
   std::uint64_t kept_batches = 0;      ///< busy and synthetic: handed out in turn, from the first one on in each window
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,5 +42,8 @@ struct GpuStates {
 
 /// Asks libnvidia-ml.so.1, which comes with the driver and is opened for it. Does not throw.
 GpuStates ask_nvml();
+/// What tells of GPUs, by their UUIDs with commas between, the share of the last second or less in which they computed, 0 to 1, their mean; nothing
+/// where one of them does not tell. The library is opened at the first question. Threads: one at a time.
+std::function<std::optional<double>(const std::string& uuids)> gpu_use();
 
 }  // namespace dsanalyze

@@ -5,6 +5,8 @@
 #include <array>
 #include <cctype>
 #include <cstddef>
+#include <memory>
+#include <sstream>
 
 #include "base/text/text.hpp"
 #include "gpu_state.hpp"
@@ -35,6 +37,10 @@ struct ProcessInfo {
   unsigned long long memory_bytes = 0;
   unsigned instance = 0;
   unsigned compute_instance = 0;
+};
+struct Utilization {
+  unsigned gpu = 0;  // percent of the time
+  unsigned memory = 0;
 };
 
 /// The library, started; ended with this.
@@ -154,6 +160,26 @@ GpuStates ask_nvml() {
     if (handle_of(number, &device) == success) states.gpus.push_back(state_of(nvml, device));
   }
   return states;
+}
+
+std::function<std::optional<double>(const std::string& uuids)> gpu_use() {
+  return [nvml = std::shared_ptr<Nvml>()](const std::string& uuids) mutable -> std::optional<double> {
+    if (!nvml) nvml = std::make_shared<Nvml>();
+    if (!nvml->started()) return std::nullopt;
+    const auto handle_of = nvml->function<Answer(const char*, Device*)>("nvmlDeviceGetHandleByUUID");
+    if (handle_of == nullptr) return std::nullopt;
+    double sum = 0;
+    double count = 0;
+    std::istringstream names(uuids);
+    for (std::string name; std::getline(names, name, ','); ++count) {
+      Device device = nullptr;
+      if (handle_of(name.c_str(), &device) != success) return std::nullopt;
+      const auto use = nvml->value<Utilization>("nvmlDeviceGetUtilizationRates", device);
+      if (!use) return std::nullopt;
+      sum += use->gpu / 100.0;
+    }
+    return count > 0 ? std::optional(sum / count) : std::nullopt;
+  };
 }
 
 }  // namespace dsanalyze

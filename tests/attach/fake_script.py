@@ -87,7 +87,8 @@ class Training:
         passives.interval = interval
         passives.now = engines.now = self.now
         self.optimizer = True
-        frameworks.use(types.SimpleNamespace(gradients_enabled=lambda: True, has_optimizer=lambda: self.optimizer, follow_ranks=lambda: None))
+        frameworks.use(types.SimpleNamespace(gradients_enabled=lambda: True, has_optimizer=lambda: self.optimizer, follow_ranks=lambda: None, training_is_known=lambda: None,
+                                              gpus=lambda: ()))
         engines.facts.rank = lambda: {'rank': 0, 'world': world, 'local_rank': 0}
         link = types.SimpleNamespace(offer=self.messages.append, lost=False)
         self.engine = passives.Passive(link)

@@ -40,9 +40,9 @@ Pair = collections.namedtuple('Pair', ('x', 'y'))
 
 
 def replay(*kept, limit=10**9):
-    made = batches.Replay()
+    made = batches.Replay(limit)
     for batch in kept:
-        made.add(batch, batches.samples_of(batch), limit)
+        made.add(batch, batches.samples_of(batch))
     return made
 
 

@@ -83,8 +83,8 @@ class Tensors(unittest.TestCase):
         self.addCleanup(kinds.stop)
 
     def copied(self, batch):
-        replay = self.batches.Replay()
-        replay.add(batch, 4, 1 << 20)
+        replay = self.batches.Replay(1 << 20)
+        replay.add(batch, 4)
         return replay.next()
 
     def test_tensors_of_every_kind_are_copied(self):
@@ -113,6 +113,19 @@ class Tensors(unittest.TestCase):
                 mock.patch.object(self.torch.Tensor, 'pin_memory', lambda tensor: pinned.append(tensor) or tensor):
             given = self.copied(self.torch.ones(4))
         self.assertEqual([tensor.data_ptr() for tensor in pinned], [given.data_ptr()])
+
+    def test_what_is_kept_counts_the_memory_that_it_takes(self):
+        kept = self.torch.ones(5)
+        with mock.patch.object(self.torch.cuda, 'is_initialized', lambda: True), mock.patch.object(self.torch.Tensor, 'is_pinned', lambda tensor: True):
+            self.assertEqual(self.batches.bytes_of([kept]), 32)
+        self.assertEqual(self.batches.bytes_of([kept]), 20)
+
+    def test_half_of_the_memory_that_is_free_on_a_device_is_for_what_is_kept_there(self):
+        from dsanalyze._attach import tensors
+        for free, fit in ((None, True), (160, True), (150, False)):
+            replay = self.batches.Replay(1 << 20)
+            with mock.patch.object(tensors.Tensors, 'room', lambda tensor: free):
+                self.assertEqual([replay.add(self.torch.ones(5), 5) for _ in range(2)], [True, fit])
 
 
 if __name__ == '__main__':

@@ -231,18 +231,6 @@ print('epoch', schedule.last_epoch)
         self.assertEqual(output, 'epoch 40\n')
         self.check(connection)
 
-    def test_losses_of_the_phase_synthetic_that_are_not_finite_are_counted(self):
-        _, connection = self.launch('''
-for number, (x,) in enumerate(DataLoader(data(), 4)):
-    loss = model(x).mean() * (float('nan') if number in (4, 12) else 1)
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    with torch.no_grad():
-        model.weight.fill_(1); model.bias.fill_(0)
-''', run(10), switch('synthetic'), run(5), run(5))
-        self.assertEqual([window['nonfinite'] for window in connection.windows()[:3]], [0, 1, 0])
-
     def test_workers_without_a_share_of_the_stream_end_at_once_and_the_others_are_followed(self):
         _, connection = self.launch('''
 from torch.utils.data import IterableDataset, get_worker_info

@@ -273,7 +273,7 @@ class Marks(unittest.TestCase):
         iteration = types.SimpleNamespace(record=iterations.Record(dict(known, **facts), None, Loader), thread=1, handed=0)
         iteration.samples_of_last = lambda batch: iterations.Iteration.samples_of_last(iteration, batch)
         iteration.list_taken = lambda: None
-        return steadies.Steady(iteration, 100)
+        return steadies.Steady(iteration, 100, False, None)
 
     def test_three_marks_a_step_are_its_parts(self):
         steady = self.steady()

@@ -34,6 +34,16 @@ EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned, void** device) {
   *device = &started;
   return 0;
 }
+EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+  constexpr int not_found = 6;
+  *device = &started;
+  return std::strcmp(uuid, "GPU-fake") == 0 ? 0 : not_found;
+}
+EXPORT int nvmlDeviceGetUtilizationRates(void*, unsigned* percents) {
+  percents[0] = static_cast<unsigned>(setting("use", 0));
+  percents[1] = 0;
+  return 0;
+}
 EXPORT int nvmlDeviceGetName(void*, char* name, unsigned size) {
   std::strncpy(name, "Fake GPU", size);
   return 0;

@@ -201,6 +201,17 @@ TEST_CASE("a management library that does not start says why, but for a driver t
   CHECK(asked_with("count=3").why_none == "NVIDIA's management library does not tell which GPUs there are");
 }
 
+TEST_CASE("how much of the time GPUs compute is told by their UUIDs, and not of one that is not there") {
+  ::setenv("FAKE_NVML", "use=40", 1);
+  const auto use = gpu_use();
+  CHECK(use("GPU-fake") == doctest::Approx(0.4));
+  CHECK(use("GPU-fake,GPU-fake") == doctest::Approx(0.4));
+  for (const char* const absent : {"", "GPU-other", "GPU-fake,GPU-other"}) CHECK_FALSE(use(absent).has_value());
+  ::setenv("FAKE_NVML", "init=9", 1);
+  CHECK_FALSE(gpu_use()("GPU-fake").has_value());
+  ::unsetenv("FAKE_NVML");
+}
+
 TEST_CASE("the GPUs are asked for once") {
   const auto system = doctor_system();
   CHECK(system->gpus().gpus.size() == 1);

@@ -77,10 +77,18 @@ inline LaunchedTraining prep_bound() {
   return launched;
 }
 
-inline ProfileResult profile_of(const LaunchedTraining& launched) {
+inline ProfileResult profile_as_measured(const LaunchedTraining& launched, const HostFacts& host = {}) {
   LaunchSettings settings;
   settings.command = {"python3", "train.py"};
-  return attached_profile(launched, settings, HostFacts{});
+  return attached_profile(launched, settings, host);
+}
+
+/// Where it is not said what steps take beside the workers, it is what they take alone.
+inline ProfileResult profile_of(LaunchedTraining launched, const HostFacts& host = {}) {
+  std::map<AttachPhase, PhaseMeasurement>& phases = launched.training.phases;
+  if (launched.training.loader->workers > 0 && phases.contains(AttachPhase::synthetic) && phases.contains(AttachPhase::cached))
+    phases.try_emplace(AttachPhase::busy, phases[AttachPhase::synthetic]);
+  return profile_as_measured(launched, host);
 }
 
 /// The first finding of this code.

@@ -69,7 +69,7 @@ TEST_CASE("a launched training whose record lacks a part has a summary, whatever
     }
 }
 
-TEST_CASE("without P a launched training is asked to run longer only where P is what its first step is about") {
+TEST_CASE("without P a launched training is referred to the findings only where P is what its first step is about") {
   const auto text_of = [](const char* detail, int workers = 2) {
     ProfileResult result = launched();
     result.loader->workers = workers;
@@ -78,11 +78,11 @@ TEST_CASE("without P a launched training is asked to run longer only where P is 
     result.prep.reset();
     return console_summary(result, {});
   };
-  CHECK(says(text_of("prep"), "Let the training run longer"));
+  CHECK(says(text_of("prep"), "See the findings"));
   CHECK(says(text_of("prep", 0), "Give the DataLoader workers"));
   CHECK(says(text_of("storage"), "Keep the data in memory"));
   CHECK(says(text_of("outside"), "Shorten what the script does outside of its steps"));
-  CHECK_FALSE(says(text_of("accelerator"), "Let the training run longer"));
+  CHECK_FALSE(says(text_of("accelerator"), "See the findings"));
 }
 
 TEST_CASE("rates of samples that are rows of tokens are told in tokens a second, too") {

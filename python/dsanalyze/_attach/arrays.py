@@ -1,7 +1,7 @@
 """What batches hold beside PyTorch's tensors: arrays of NumPy, of JAX, and tensors of TensorFlow. None of these libraries is imported here.
 
 A kind of such values says for a batch that is kept: own(), the value in memory of this process alone; copied(), what is handed out in its place, which the
-script may change; size() and shared(), its bytes, and those of them in memory that processes share.
+script may change; size() and shared(), the bytes that it takes, and those of them in memory that processes share; room(), what is free of a device's memory.
 """
 import copy
 import sys
@@ -23,6 +23,10 @@ class Arrays:
     @staticmethod
     def shared(array):
         return 0
+
+    @staticmethod
+    def room(array):
+        return None
 
 
 class Immutables:
@@ -54,3 +58,7 @@ class Immutables:
     @staticmethod
     def shared(value):
         return 0
+
+    @staticmethod
+    def room(value):
+        return None

@@ -69,6 +69,11 @@ def bytes_of(value):
     return total if total > 0 else sys.getsizeof(value)
 
 
+def room_for(value):
+    """Bytes that are free on the fullest of the devices that it lies on; None where it is the host's alone."""
+    return min((room for room in (kind.room(item) for kind, item in leaves_of(value)) if room is not None), default=None)
+
+
 def shared_bytes_of(value):
     """Those of them that lie in memory which processes share."""
     return sum(kind.shared(item) for kind, item in leaves_of(value))
@@ -140,23 +145,28 @@ class Replay:
     """The batches that are handed out again and again, in turn. A script may change what it is given, so that it is given copies, which are made by prepare():
     between two windows of steps, and not within one."""
 
-    def __init__(self):
+    def __init__(self, limit):
+        """`limit`: bytes of them and of their copies."""
         self.kept = []  # With the samples of each.
         self.bytes = 0
+        self._limit = limit
         self.last_samples = 0  # Of the batch that was handed out last.
-        self._copies = collections.deque()
+        self.at_hand = collections.deque()  # Copies, with the samples of each.
         self._most = 1
         self._next = 0
 
-    def add(self, batch, samples, limit):
-        """Whether the batch was kept: at least one is, and then as many as leave half of the limit in bytes to copies."""
+    def add(self, batch, samples):
+        """Whether the batch was kept: at least one is, and then as many as leave half of the limit to copies."""
         own = transform(batch, lambda kind, item: kind.own(item))
         size = bytes_of(own)
-        if self.kept and 2 * (self.bytes + size) > limit:
+        if not self.kept:
+            room = room_for(own)
+            self._limit = self._limit if room is None else min(self._limit, room // 2)
+        elif 2 * (self.bytes + size) > self._limit:
             return False
         self.kept.append((own, samples))
         self.bytes += size
-        self._most = max(1, (limit - self.bytes) * len(self.kept) // max(self.bytes, 1))
+        self._most = max(1, (self._limit - self.bytes) * len(self.kept) // max(self.bytes, 1))
         return True
 
     def drop_partial(self, batch_size):
@@ -169,7 +179,7 @@ class Replay:
 
     def prepare(self, steps):
         """So many copies, from the first batch on, are made before they are handed out; as many as there is memory for."""
-        self._copies.clear()
+        self.at_hand.clear()
         self._next = 0
         for _ in range(min(steps, self._most)):
             self._copy()
@@ -177,10 +187,10 @@ class Replay:
     def _copy(self):
         batch, samples = self.kept[self._next % len(self.kept)]
         self._next += 1
-        self._copies.append((transform(batch, lambda kind, item: kind.copied(item)), samples))
+        self.at_hand.append((transform(batch, lambda kind, item: kind.copied(item)), samples))
 
     def next(self):
-        if not self._copies:
+        if not self.at_hand:
             self._copy()
-        batch, self.last_samples = self._copies.popleft()
+        batch, self.last_samples = self.at_hand.popleft()
         return batch

@@ -28,7 +28,6 @@ class Engine:
         self.roles = Roles()
         self.seen = Seen(send)
         self.link = link
-        self.losses = []
         self.standstill = None
         self.spent = None
         self.rank = {}
@@ -74,6 +73,11 @@ class Engine:
         """The batch itself."""
         return iteration.fetch(iterator)
 
+    def source(self, iteration):
+        """For the short way: what fetches the batches, and what says how many samples the last one has (None: as Steady finds it). Nothing changes these before
+        it is left."""
+        return iteration.fetch, None
+
     def begin(self, iteration, entered):
         """A step begins with this request: returns its role, and when it began."""
         raise NotImplementedError
@@ -85,7 +89,7 @@ class Engine:
     def _next_steady(self, steady, iterator, entered):
         self._inside.add(steady.thread)
         try:
-            batch = self.fetch(steady.iteration, iterator, primary)
+            batch = steady.fetch(iterator)
         except BaseException as error:
             self._inside.discard(steady.thread)
             self._leave()
@@ -201,13 +205,13 @@ class Engine:
 
     # The short way.
 
-    def take_short_way(self, iteration, begin, samples_of=None):
+    def take_short_way(self, iteration, begin):
         """Returns whether this step and those that follow take it."""
         self._plain_steps += 1
         roles = self.roles
         if self.apart or self._plain_steps <= plain_before_steady or roles.training != [iteration.record] or not roles.undoubted():
             return False
-        self._steady = Steady(iteration, begin, self.by_request(iteration.record), samples_of)
+        self._steady = Steady(iteration, begin, self.by_request(iteration.record), *self.source(iteration))
         self.clock.shortcut = self._steady
         return True
 
@@ -418,6 +422,7 @@ class Engine:
         if number is None:
             if not self._loaders:
                 self.tell_rank()
+                framework.current.training_is_known()
                 self.send(facts.device())
             number = self._loaders
             self._loaders += 1

@@ -27,6 +27,9 @@ class Framework:
     def follow_ranks(self):
         """From now on the waits for other ranks are clocked, where that is possible."""
 
+    def training_is_known(self):
+        """What is followed to find out who trains needs not be followed further."""
+
     def rank(self):
         """(rank, number of ranks), where the library has them; else None."""
         state = getattr(sys.modules.get('jax._src.distributed'), 'global_state', None)
@@ -40,6 +43,10 @@ class Framework:
             found += [device.name for device in tensorflow.config.list_logical_devices('GPU')]
         return bool(found), found[0] if found else None, None
 
+    def gpus(self):
+        """UUIDs of those that train, as NVML names them; nothing where that is not known."""
+        return ()
+
     def synchronise(self):
         """Waits for what JAX and TensorFlow still compute while Python goes on. Returns whether one of them is there."""
         backends = _jax_backends()
@@ -52,9 +59,9 @@ class Framework:
             tensorflow.test.experimental.sync_devices()
         return bool(backends) or tensorflow is not None
 
-    def is_finite(self, loss):
-        """Whether a loss, as the library's backward pass was given it, is a finite number."""
-        return True
+    def copy_to_device(self, items):
+        """What a copy of a batch's arrays from the host to the device takes: bytes, nanoseconds, and whether their memory is pinned. None where there is no such copy."""
+        return None
 
     def killed_workers(self, iterator, until):
         """Of an iterator that has processes for workers: the signals that have ended any of them, by PID. It waits for that up to `until`, in ns."""

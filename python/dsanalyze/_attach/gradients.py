@@ -1,5 +1,6 @@
 """Follows backward passes and optimizers' steps by functions around torch's own; no class is replaced."""
 import functools
+import weakref
 from time import monotonic_ns as now
 
 import torch
@@ -8,7 +9,6 @@ from torch.optim import optimizer as optimizers
 collectives = ('all_reduce', 'barrier', 'broadcast', 'all_gather', 'reduce', 'reduce_scatter', 'all_gather_into_tensor', 'reduce_scatter_tensor',
                'all_gather_object', 'broadcast_object_list', 'gather', 'scatter', 'monitored_barrier')
 watched_parameters = 4
-most_losses = 100000
 
 
 def _compiled_as_it_is(follow):
@@ -32,24 +32,25 @@ def _compiled_as_it_is(follow):
 
 
 class Gradients:
-    """What the engine hears: optimizer_made() and optimizer_stepped(); its clock's skipped_at() and waited_for_ranks(); its list of losses.
+    """What the engine hears: optimizer_made() and optimizer_stepped(); its clock's skipped_at() and waited_for_ranks().
 
     engine() returns the engine in work, or nothing.
     """
 
-    def __init__(self, engine, losses):
+    def __init__(self, engine, phases):
+        """`phases`: backward passes are counted until it is known who trains, and what a GradScaler leaves out is told."""
         self._engine = engine
-        self._losses = losses
+        self._backward = None  # What stands before torch's own, and that one.
         self._ranks = False
         self._depth = 0
         self._last_gradient = 0
         self._watched = set()
-        self._known = set()
+        self._known = {}  # Optimizers that have stepped, by their ids, which others may have after them.
         self.devices = set()  # Of the parameters that optimizers have stepped on, but for the CPU.
         self.made = False  # The script has made an optimizer.
         self._follow_making()
         self._follow_steps()
-        if losses:
+        if phases:
             self._follow_backward()
             self._follow_scaler()
 
@@ -57,9 +58,16 @@ class Gradients:
         """From now on the waits for other ranks are clocked."""
         if not self._ranks:
             self._ranks = True
-            if not self._losses:
+            if self._backward is None:
                 self._follow_backward()
             self._follow_collectives()
+
+    def forget_backward(self):
+        """Backward passes are followed no further, unless ranks wait in them."""
+        if not self._ranks and self._backward is not None:
+            followed, original = self._backward
+            if torch.autograd.backward is followed:  # Else another library stands before it, and calls it.
+                torch.autograd.backward, self._backward = original, None
 
     # Steps.
 
@@ -114,8 +122,10 @@ class Gradients:
         engine = self._engine()
         if engine is not None:
             try:
-                if id(optimizer) not in self._known:
-                    self._known.add(id(optimizer))
+                known = self._known.get(id(optimizer))
+                if known is None or known() is not optimizer:
+                    self._known[id(optimizer)] = weakref.ref(optimizer)
+                    self._watched.discard(id(optimizer))
                     self.devices.update(parameter.device for group in optimizer.param_groups for parameter in group['params'] if parameter.is_cuda)
                 engine.optimizer_stepped()
                 if self._ranks and id(optimizer) not in self._watched:
@@ -135,7 +145,9 @@ class Gradients:
         self._last_gradient = now()
 
     def _follow_backward(self):
-        torch.autograd.backward = _compiled_as_it_is(self._around_backward)(torch.autograd.backward)
+        original = torch.autograd.backward
+        torch.autograd.backward = _compiled_as_it_is(self._around_backward)(original)
+        self._backward = torch.autograd.backward, original
 
     def _around_backward(self, original):
         gradients = self
@@ -148,7 +160,7 @@ class Gradients:
             engine = gradients._engine()
             if engine is not None:
                 try:
-                    gradients._passed(engine, tensors, ended)
+                    gradients._passed(engine, ended)
                     engine.clock.hooked_within(now() - ended)
                 except Exception as error:
                     engine.fault(error)
@@ -156,13 +168,11 @@ class Gradients:
 
         return backward
 
-    def _passed(self, engine, tensors, ended):
+    def _passed(self, engine, ended):
         engine.backward_passed()
         if self._last_gradient:
             engine.clock.waited_for_ranks(ended - self._last_gradient)
             self._last_gradient = 0
-        if self._losses and engine.modes.mode == 'synthetic' and isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and len(engine.losses) < most_losses:
-            engine.losses.append(tensors.detach())
 
     def _follow_collectives(self):
         distributed = torch.distributed

@@ -55,7 +55,8 @@ class Hook:
         engine = Passive(link) if self.passive else Phases(link)
         engine.rank = rank
         self.engine = engine
-        engine.standstill, engine.spent = self.standstill, self.spent
+        engine.standstill = self.standstill
+        engine.spent = None if self.passive else self.spent
 
     def entry(self, loader):
         """What is remembered of a DataLoader object, for as long as it lives: its origin, its record, and whether the script has marked it."""

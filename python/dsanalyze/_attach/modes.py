@@ -4,8 +4,8 @@ Modes go one way, and full comes once more in the end: no iterator owes the scri
 """
 from time import monotonic_ns as now
 
-from . import drains
-from .batches import Replay
+from . import drains, framework
+from .batches import Replay, leaves_of
 
 least_lists = 64  # Batches that are read into memory, where the epoch has so many: four times those that are kept for G, so that P is not that of the same few.
 
@@ -86,7 +86,8 @@ class Modes:
         if first.replay is None:
             return {}
         copies = min(record.replay.copies() * first.each_step // record.each_step for record in self._roles.training if record.replay is not None)
-        return {'kept': len(first.replay.kept), 'copies': max(1, copies)}
+        copy = framework.current.copy_to_device([item for _, item in leaves_of(first.replay.kept[0][0])])
+        return {'kept': len(first.replay.kept), 'copies': max(1, copies), **({} if copy is None else {'copy': copy})}
 
     def let_go(self):
         """All batches are the script's own again."""
@@ -120,11 +121,11 @@ class Modes:
 
     def _kept(self, record):
         """As many as come in time."""
-        replay = Replay()
+        replay = Replay(self._keep_bytes)
         deadline = now() + 1e9 * drains.grace_seconds
         try:
             for batch, samples in drains.first_batches(record, drains.beside(record, self._roles.primary, self._keep)):
-                if not replay.add(batch, samples, self._keep_bytes) or now() > deadline:
+                if not replay.add(batch, samples) or now() > deadline:
                     break
         except Exception:
             if not replay.kept:

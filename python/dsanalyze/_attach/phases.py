@@ -59,11 +59,27 @@ class Phases(Engine):
         if role is not other and iteration.is_over():
             raise StopIteration
         if self.standstill is not None:
-            try:
-                self.standstill.waits_for(iteration)
-            except Exception as error:
-                self.fault(error)
+            self.standstill.waits_for(iteration)
         return iteration.fetch(iterator)
+
+    def source(self, iteration):
+        def fetch(iterator):
+            return self.fetch(iteration, iterator, primary)
+
+        replay = iteration.record.replay if self.modes.mode == 'synthetic' else None
+        if replay is None:
+            return fetch, lambda batch: self.samples(iteration, batch, primary)
+        iteration.replaced = True
+
+        def kept(iterator):
+            if replay.at_hand:
+                try:
+                    return replay.next()
+                except Exception as error:
+                    self.fault(error)
+            return fetch(iterator)
+
+        return kept, lambda batch: replay.last_samples
 
     def samples(self, iteration, batch, role):
         if role is not other and self.modes.replaces(iteration.record):
@@ -144,12 +160,12 @@ class Phases(Engine):
             self._remaining -= 1
             iteration.clocked = True
             entered = now()  # What lay between was a checkpoint, which belongs to no step.
-        if not self.off and not self.take_short_way(iteration, entered, lambda batch: self.samples(iteration, batch, primary)):
+        if not self.off and not self.take_short_way(iteration, entered):
             self.clock.open(entered)
         return primary, entered
 
-    def take_short_way(self, iteration, begin, samples_of=None):
-        return iteration.clocked and super().take_short_way(iteration, begin, samples_of)
+    def take_short_way(self, iteration, begin):
+        return iteration.clocked and super().take_short_way(iteration, begin)
 
     def follows(self, iteration, iterator, current, entered):
         super().follows(iteration, iterator, current, entered)
@@ -229,7 +245,7 @@ class Phases(Engine):
         self._collect(self.clock.take_left(self.world > 1) if self.clock.left is not None else self.clock.take(entered, self.world > 1))
         window, self._window = self._window, None
         if window is not None and not (why == 'start' and self.modes.mode in ('busy', 'synthetic')):  # The steps that show that a loader trains have its own batches.
-            message['window'] = dict(window, mode=self.modes.mode, nonfinite=self._nonfinite(), sampling=self._sampling())
+            message['window'] = dict(window, mode=self.modes.mode, sampling=self._sampling())
         if self.spent is not None:
             message['spent'] = self.spent.take()
         if why == 'start':
@@ -270,10 +286,6 @@ class Phases(Engine):
             message['picture'] = iteration.record.picture
         message.update(more)
         return message
-
-    def _nonfinite(self):
-        losses, self.losses = self.losses, []
-        return sum(1 for loss in losses if not framework.current.is_finite(loss))
 
     def _sampling(self):
         total = sum(record.sampling for record in self.roles.training)

@@ -15,6 +15,8 @@ from .iteration import Iteration, Record
 from .pytorch_loaders import DataLoaders, leads, loader_facts, recipe
 from .tensors import Tensors
 
+copies_timed = 3
+
 _Base = loaders._BaseDataLoaderIter
 _next = DataLoaders.fetch
 _index = DataLoaders.choose
@@ -43,6 +45,9 @@ class PyTorch(framework.Framework):
     def follow_ranks(self):
         self._gradients.follow_ranks()
 
+    def training_is_known(self):
+        self._gradients.forget_backward()
+
     def rank(self):
         distributed = torch.distributed
         if distributed.is_available() and distributed.is_initialized():
@@ -50,10 +55,15 @@ class PyTorch(framework.Framework):
         return super().rank()
 
     def device(self):
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
-            return True, torch.cuda.get_device_name(), torch.get_num_threads()
+        for device in self._gradients.devices:
+            return True, torch.cuda.get_device_name(device), torch.get_num_threads()
         cuda, name, _ = super().device()
         return cuda, name, torch.get_num_threads()
+
+    def gpus(self):
+        """Of optimizers' parameters; PyTorch tells them since 2.3."""
+        found = [getattr(torch.cuda.get_device_properties(device), 'uuid', None) for device in self._gradients.devices]
+        return ['GPU-{}'.format(each) for each in found if each is not None]
 
     def synchronise(self):
         others_compute = super().synchronise()
@@ -61,8 +71,19 @@ class PyTorch(framework.Framework):
             torch.cuda.synchronize(device)
         return others_compute or bool(self._gradients.devices)
 
-    def is_finite(self, loss):
-        return bool(torch.isfinite(loss))
+    def copy_to_device(self, items):
+        host = [item for item in items if isinstance(item, torch.Tensor) and item.device.type == 'cpu']
+        if not host or len(self._gradients.devices) != 1:
+            return None
+        device, = self._gradients.devices
+        taken = []
+        for _ in range(copies_timed):
+            self.synchronise()
+            began = now()
+            copies = [item.to(device) for item in host]
+            self.synchronise()
+            taken.append(now() - began)
+        return {'bytes': sum(copy.numel() * copy.element_size() for copy in copies), 'time': min(taken), 'pinned': all(item.is_pinned() for item in host)}
 
     def killed_workers(self, iterator, until):
         """Nothing for objects other than a DataLoader's iterator, whose own code is not called."""
@@ -192,7 +213,7 @@ def install():
     _Base._next_index = _counted_index if hook.passive else _patched_index
     _Base._reset = _patched_reset
     loaders.DataLoader.__iter__ = _patched_loader_iter
-    gradients = Gradients(lambda: hook.engine if hook.engine is not None and not hook.engine.off else None, losses=not hook.passive)
+    gradients = Gradients(lambda: hook.engine if hook.engine is not None and not hook.engine.off else None, phases=not hook.passive)
     framework.use(PyTorch(gradients))
     batches.kinds.insert(0, Tensors)
     _follow_groups()

@@ -5,10 +5,11 @@ class Steady:
     """Follows the steps of one epoch. `marks` holds for each step when its batch was asked for and when it was there, then the negative times of optimizer
     steps and, as floats, how long other ranks were waited for."""
 
-    def __init__(self, iteration, begin, by_request=False, samples_of=None):
+    def __init__(self, iteration, begin, by_request, fetch, samples_of=None):
         """The first step's batch is asked for at `begin`, when the last step of the long way was closed. `by_request`: each request ends a step.
-        `samples_of(batch)`: of the batch that was handed out last; else the loader's facts say it, or the iteration."""
+        `fetch(iterator)`: the next batch. `samples_of(batch)`: of the batch that was handed out last; else the loader's facts say it, or the iteration."""
         self.iteration = iteration
+        self.fetch = fetch
         self.by_request = by_request
         self._handed_before = iteration.handed
         self.begin = begin

@@ -30,7 +30,14 @@ class Tensors:
 
     @staticmethod
     def size(tensor):
-        return tensor.numel() * tensor.element_size()
+        size = tensor.numel() * tensor.element_size()
+        pinned = size and torch.cuda.is_initialized() and tensor.is_pinned()
+        return 1 << (size - 1).bit_length() if pinned else size  # PyTorch pins memory by powers of two.
+
+    @staticmethod
+    def room(tensor):
+        """Bytes that are free where copies of it are made; None where that is the host's memory."""
+        return torch.cuda.mem_get_info(tensor.device)[0] if tensor.device.type == 'cuda' else None
 
     @staticmethod
     def shared(tensor):

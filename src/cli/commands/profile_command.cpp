@@ -21,6 +21,7 @@
 #include "cli/process/data_files.hpp"
 #include "core/mesh.hpp"
 #include "cuda/cuda_driver.hpp"
+#include "doctor/gpu_state.hpp"
 #include "loaders/prep/prep.hpp"
 #include "models/whatif/whatif.hpp"
 #include "profile/attached/attached_profile.hpp"
@@ -224,6 +225,7 @@ void plan_launch(LaunchSettings& settings, const HostFacts& host) {
   for (int workers = 1; workers <= most; workers *= 2) settings.plan.worker_counts.push_back(workers);
   settings.plan.fewer_cores = host.worker_count() / 2;
   settings.plan.kept_bytes = std::min(settings.plan.kept_bytes, host.memory_usable / 16);
+  settings.plan.device_use = gpu_use();
 }
 
 /// What a shell would have of the command.

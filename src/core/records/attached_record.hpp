@@ -19,6 +19,13 @@ struct StepSamplesRecord {
   double most = 0;
 };
 
+/// Of a batch, from the host's memory to the device that trains.
+struct DeviceCopyRecord {
+  Bytes bytes = 0;
+  double seconds = 0;
+  bool pinned = false;
+};
+
 /// The loader of a training that `dsanalyze profile -- COMMAND` launched.
 struct LoaderRecord {
   enum class Style { map, iterable, watched };  ///< the last: an iterable that the script hands to dsanalyze.watch()
@@ -38,6 +45,7 @@ struct LoaderRecord {
   int line = 0;
   std::optional<StepSamplesRecord> samples_per_step{};  ///< of one rank, over all phases
   std::optional<std::uint64_t> tokens_per_sample{};     ///< where every sample is a row of so many whole numbers
+  std::optional<DeviceCopyRecord> device_copy{};
 };
 constexpr std::array<const char*, 3> names_of(LoaderRecord::Style /*type*/) { return {"map", "iterable", "watched"}; }
 

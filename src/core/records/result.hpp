@@ -163,6 +163,7 @@ struct RunRecord {
   std::uint64_t cache_misses = 0;
   std::optional<double> cores_used{};             ///< of a launched training: CPU seconds of all its processes, each second of the run
   std::optional<Bytes> memory_peak_bytes{};       ///< of a launched training: the most that all its processes were seen to use together
+  std::optional<double> device_use_fraction{};    ///< of a launched training: of the run, in which its GPUs computed, by NVML
   std::optional<double> storage_wait_fraction{};  ///< of a launched training: of the run, in which some process of the machine waited for storage
   std::optional<FetchedRecord> beyond_epochs;     ///< of these three, what was fetched for none of `epochs`: fetched_beyond_epochs()
   std::uint64_t samples = 0;
@@ -212,7 +213,8 @@ struct StallRecord {
 
 struct BottleneckRecord {
   std::string resource;  ///< gpu, cpu, io
-  std::string detail;    ///< accelerator, prep, storage, cache, network; of a launched training cores, latency, delivery, outside, too
+  std::string
+      detail;  ///< accelerator, prep, storage, cache, network; of a launched training cores, sampler, latency, delivery, launching, outside, too
   bool confident = false;
   std::string reason;  ///< a sentence
   std::string next;    ///< the next bottleneck

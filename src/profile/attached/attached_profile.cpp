@@ -123,6 +123,7 @@ std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase ph
   take_rate(rate_record(stretches, ""), run);
   take_use(found->second.before, found->second.after, run);
   run.memory_peak_bytes = found->second.memory_peak;
+  if (const std::vector<double>& use = found->second.device_use; !use.empty()) run.device_use_fraction = median(use);
   for (const auto& [rank, windows] : found->second.by_rank) {
     double seconds = 0;
     for (const StepWindow& window : windows) {
@@ -315,12 +316,24 @@ bool is_sampler(const ProfileResult& result) {
   return sampler_fraction(*result.waits) > std::max(worth_a_name, lost / 2);
 }
 
+/// Whether a GPU rests though batches are at hand: it waits for the process that launches its work.
+bool is_launch_bound(const ProfileResult& result) {
+  constexpr double hardly_rests = 0.9;
+  const RunRecord* const synthetic = result.run("synthetic");
+  return synthetic != nullptr && synthetic->device_use_fraction && *synthetic->device_use_fraction < hardly_rests;
+}
+
+std::string launching_reason(const ProfileResult& result) {
+  return fmt::format("with batches at hand the GPU computes {} of the time", format_share(*result.run("synthetic")->device_use_fraction));
+}
+
 std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, const ProfileResult& result) {
   if (is_sampler(result))
     return BottleneckRecord{"cpu", "sampler", result.trusted,
                             fmt::format("choosing samples takes {} of the training's time", format_share(sampler_fraction(*result.waits))), "gpu"};
   if (!result.ingestion || !result.prep || falls_short_unseen(training, result)) return std::nullopt;
   BottleneckRecord record = result.stalls ? loss_bottleneck(training, result) : rate_bottleneck(training, result);
+  if (record.detail == "accelerator" && is_launch_bound(result)) record = {"cpu", "launching", record.confident, launching_reason(result), "gpu"};
   if (result.finds(beside_others_code)) {
     record.confident = false;
     record.reason += "; inconclusive, as other programs took more of the cores in one run than in the other: see the findings";

@@ -101,6 +101,7 @@ std::string bottleneck_words(const std::string& detail, const std::string& train
   if (detail == "transfer") return "copies to the GPU";
   if (detail == "outside") return "outside the steps (checkpoints, logging, validation)";
   if (detail == "delivery") return "taking batches over, not preparing them";
+  if (detail == "launching") return "launching work on the GPU, which waits for the process";
   if (detail == "latency") return "prep (it waits, and hardly uses the CPU)";
   if (detail == "cores") return "cores, which prep and training share";
   if (detail == "sampler") return "the sampler, which the training's own process asks for each batch's samples";
@@ -208,9 +209,12 @@ std::string launched_first_step(const ProfileResult& result) {
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
   if (!result.bottleneck && !result.prep && result.finds("prep-not-separable"))
     return "Let the order of the stream follow from a seed, or profile with a part of the data that fits into memory.";
-  constexpr std::string_view longer = "Let the training run longer, so that all phases can be measured.";
-  if (!result.bottleneck || !result.loader || !result.waits) return std::string(longer);
+  const std::string not_known = "See the findings, which say what could not be measured and why.";
+  if (!result.bottleneck || !result.loader || !result.waits) return not_known;
   if (result.bottleneck->detail == "accelerator" || result.bottleneck->detail == "delivery") return late_batches(result);
+  if (result.bottleneck->detail == "launching")
+    return fmt::format("Launch less from Python: torch.compile(mode=\"reduce-overhead\") or CUDA graphs, larger batches, fewer calls of .item(); {}.",
+                       result.bottleneck->reason);
   if (result.bottleneck->detail == "outside")
     return fmt::format("Shorten what the script does outside of its steps (checkpoints, logging, validation): it takes {} of a step's {}.",
                        format_seconds(result.waits->outside.seconds_per_step), format_seconds(result.waits->step_seconds));
@@ -221,7 +225,7 @@ std::string launched_first_step(const ProfileResult& result) {
         "Give the training more cores, or make prep cheaper: steps on the same batches take {} of the time longer while {} worker{} prepare.",
         format_share(result.stalls->contention->fraction), result.loader->workers, result.loader->workers == 1 ? "" : "s");
   const bool watched = result.loader->style == LoaderRecord::Style::watched;
-  if (!result.prep && (watched || result.loader->workers > 0)) return std::string(longer);
+  if (!result.prep && (watched || result.loader->workers > 0)) return not_known;
   if (const auto better = result.better_workers())
     return fmt::format("Try num_workers={} instead of {}: the loader alone delivers {} samples/s with it, now {}.", better->workers,
                        result.loader->workers, format_number(better->samples_per_s),

@@ -38,6 +38,9 @@ class Facts {
 };
 
 std::string amount_text(const nlohmann::ordered_json& amount) {
+  if (amount.contains("pinned"))
+    return fmt::format("{} from {} memory in {}", format_bytes(amount["bytes"].get<Bytes>()), amount["pinned"].get<bool>() ? "pinned" : "pageable",
+                       format_seconds(amount["seconds"].get<double>()));
   if (amount.contains("fraction")) return format_share(amount["fraction"].get<double>()) + " of the dataset";
   return format_bytes(amount.value("bytes", Bytes{0}));
 }

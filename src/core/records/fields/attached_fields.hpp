@@ -14,6 +14,12 @@ struct Fields<StepSamplesRecord> {
 };
 
 template <>
+struct Fields<DeviceCopyRecord> {
+  using R = DeviceCopyRecord;
+  static constexpr std::tuple list{field("bytes", &R::bytes), field("seconds", &R::seconds), field("pinned", &R::pinned)};
+};
+
+template <>
 struct Fields<LoaderRecord> {
   using R = LoaderRecord;
   static constexpr std::tuple list{field("name", &R::name),
@@ -31,7 +37,8 @@ struct Fields<LoaderRecord> {
                                    field("file", &R::file),
                                    field("line", &R::line),
                                    field("samples_per_step", &R::samples_per_step).omitted(),
-                                   field("tokens_per_sample", &R::tokens_per_sample).omitted()};
+                                   field("tokens_per_sample", &R::tokens_per_sample).omitted(),
+                                   field("device_copy", &R::device_copy).omitted()};
 };
 
 template <>
