@@ -7,6 +7,7 @@ from time import monotonic_ns as now
 from .batches import leading, picture_of, row_length, samples_of, samples_seen
 
 max_lists = 4096
+clocked_of = 8  # Index lists that a sampler is asked for: reading the clock for each would cost as much as a plain sampler takes.
 
 
 class Record:
@@ -71,6 +72,10 @@ class Record:
             self.leads = False
         return first if self.leads else size
 
+    def looked_at(self):
+        """Whether it is known of all samples what they are."""
+        return self.picture is not None and self.tokens == 0
+
     def look_at(self, batch):
         """What each sample is: tokens, or a picture."""
         if self.picture is None:
@@ -79,9 +84,6 @@ class Record:
             tokens = row_length(batch)
             self.tokens = tokens if self.tokens in (None, tokens) else 0
 
-    def remember(self, index):
-        if len(self.lists) < max_lists:
-            self.lists.append(index)
 
 
 class _Subset:
@@ -132,6 +134,7 @@ class Iteration:
         self.evaluates = False  # It is asked with gradients disabled, so that its batches are its own.
         self.replaced = False  # Some of its batches came from elsewhere.
         self._looked_ahead = 0
+        self._chosen = 0  # Index lists.
         self.exhausted = False  # The iterator itself has no more.
         self.handed = 0
         if self.lists:
@@ -165,31 +168,38 @@ class Iteration:
         """Instead of the iterator's own _next_index()."""
         if self.held:
             raise StopIteration
-        began = now()
+        record = self.record
         try:
-            index = self._choose(iterator)
-            if self.map_style:
-                self.record.remember(index)
+            index = self._choose(iterator) if self._chosen % clocked_of else self._clocked(iterator)
+            self._chosen += 1
+            if self.map_style and len(record.lists) < max_lists:
+                record.lists.append(index)
         except StopIteration:
-            if not self._looked_ahead or self.record.subset is None or self.evaluates:
+            if not self._looked_ahead or record.subset is None or self.evaluates:
                 raise
             self._looked_ahead -= 1
             index = None
+        if record.subset is not None and not self.evaluates:
+            index = record.subset.instead_of(index)
+        if self.lists is not None:
+            self.lists.append(index)
+        return index
+
+    def _clocked(self, iterator):
+        """One of many is clocked, and stands for those up to the next; the first one by itself."""
+        began = now()
+        index = self._choose(iterator)
         if self.sampling is None:
             self.sampling = now() - began
         else:
-            self.record.sampling += now() - began
-        if self.record.subset is not None and not self.evaluates:
-            index = self.record.subset.instead_of(index)
-        if self.lists is not None:
-            self.list_chosen(index)
+            self.record.sampling += clocked_of * (now() - began)
         return index
 
     def look_ahead(self, iterator, count):
         """Index lists of the epoch's further batches become known, up to `count` of all; as many of those in memory take their place."""
         while self.map_style and len(self.record.lists) < count:
             try:
-                self.record.remember(self._choose(iterator))
+                self.record.lists.append(self._choose(iterator))
             except StopIteration:
                 return
             self._looked_ahead += 1

@@ -63,10 +63,18 @@ class Phases(Engine):
         return iteration.fetch(iterator)
 
     def source(self, iteration):
+        record, own, standstill = iteration.record, iteration.fetch, self.standstill
+
         def fetch(iterator):
             return self.fetch(iteration, iterator, primary)
 
-        replay = iteration.record.replay if self.modes.mode == 'synthetic' else None
+        def waited_for(iterator):
+            standstill.waits_for(iteration)
+            return own(iterator)
+
+        replay = record.replay if self.modes.mode == 'synthetic' else None
+        if replay is None and not iteration.replaced and not self.modes.replaces(record) and record.looked_at():
+            return own if standstill is None else waited_for, iteration.samples_of_last
         if replay is None:
             return fetch, lambda batch: self.samples(iteration, batch, primary)
         iteration.replaced = True
@@ -114,8 +122,8 @@ class Phases(Engine):
             framework.current.synchronise()
             super().dropped(iteration)
 
-    def optimizer_stepped(self):
-        super().optimizer_stepped()
+    def step_over(self, at):
+        super().step_over(at)
         gap = self.clock.gap
         if gap is not None and not self.off:
             gap.optimizer_steps += 1

@@ -80,9 +80,10 @@ class Standstill:
         if self._page is None:
             return
         index = iteration.lists[0] if iteration.lists else None
-        text = 'batch {}'.format(iteration.handed + 1)
-        if isinstance(index, (list, tuple)) and all(type(each) is int for each in index[:shown_samples]):
-            text += ', samples {}{}'.format(', '.join(map(str, index[:shown_samples])), ', ...' if len(index) > shown_samples else '')
+        if type(index) is list and index and type(index[0]) is int:
+            text = 'batch %d, samples %s%s' % (iteration.handed + 1, str(index[:shown_samples])[1:-1], ', ...' if len(index) > shown_samples else '')
+        else:
+            text = 'batch %d' % (iteration.handed + 1)
         text = text.encode()[:batch_bytes - 1] + b'\0'
         self._page[:len(text)] = text
         self.goes_on(now())
