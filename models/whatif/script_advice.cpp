@@ -60,8 +60,6 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
   TrainingModel own = model;
   own.beside_steps = 1;
   own.beside_steps_error = 0;
-  own.fewer_cores.reset();
-  own.prep_on_fewer.clear();
   own.ranks = 1;
   own.workers = prep.threads;
   own.prep = {
@@ -69,7 +67,7 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
   own.worker_cpu = prep.threads / prep.samples_per_s;
   own.worker_waited = own.process_cpu = own.thread_cpu = own.take_over = 0;
   own.delivery_seconds = own.unexplained_seconds = 0;
-  own.slowed.clear();
+  own.slowed_seconds = 0;
   TrainingRates rates = rates_of(own, {});
   if (model.shares_cores) {
     // Its threads fill their batches as fast as the cores let them, and the training computes on the same ones: between beside it and in turn.

@@ -74,60 +74,9 @@ void learn_from_found(TrainingModel& model, const RunRecord& full, const RunReco
   model.beside_steps_error = half_width(found, model.found);
 }
 
-double prep_factor(const TrainingModel& model, double cores) {
-  if (!model.fewer_cores || cores >= model.cores) return 1;
-  const double part = std::log(model.cores / cores) / std::log(model.cores / model.fewer_cores->cores);
-  return std::pow(model.fewer_cores->prep_factor, std::min(part, 1.0));
-}
-
-double prep_factor_error(const TrainingModel& model, double cores) {
-  return model.fewer_cores && cores < model.cores ? model.fewer_cores->prep_error : 0;
-}
-
-void learn_from_fewer_cores(TrainingModel& model, const FewerCoresRecord& measured) {
-  if (model.workers < 1 || !model.worker_cpu || measured.samples_per_s <= 0 || measured.cores < 1 || measured.cores >= model.cores) return;
-  if (measured.ci95_samples_per_s.high <= measured.ci95_samples_per_s.low) return;
-  TrainingModel::FewerCores fewer;
-  fewer.cores = measured.cores;
-  const double error = half_width(measured.ci95_samples_per_s, measured.samples_per_s);
-  TrainingModel from_memory = model;  // It ran a few seconds, of data that had been read before.
-  from_memory.storage.reset();
-  const auto predicted = [&](double taken) {
-    from_memory.fewer_cores = {fewer.cores, taken, 0, 1, 0};
-    return rates_of(from_memory, {.cores = fewer.cores});
-  };
-  const TrainingRates by_law = predicted(1);
-  if (by_law.prep < by_law.ingestion) {
-    if (by_law.prep_limit != TrainingRates::Limit::cores) return;
-    // A run of a few windows weighs less than the law, or than drains on as many cores, which see all but the steps.
-    constexpr double steps_error = 0.03;
-    const double drained_error = half_width(by_law.ci95_prep, by_law.prep);
-    const double law_error =
-        model.prep_on_fewer.empty() ? law_on_fewer_cores_error : std::clamp(drained_error, steps_error, law_on_fewer_cores_error);
-    const double weight = law_error * law_error / (law_error * law_error + error * error);
-    const double pause = model.pause_seconds / model.step_samples;
-    const double lasted = 1 / measured.samples_per_s - pause;
-    if (lasted <= 0) return;
-    fewer.prep_factor = std::pow(corrected_by((1 / by_law.samples_per_s - pause) / lasted), weight);
-    fewer.prep_error = std::sqrt(weight) * error;
-    model.fewer_cores = fewer;
-    return;
-  }
-  // A whole slice; where drains there are known, what they and computing do not say may be more.
-  const double whole_slice = model.prep_on_fewer.empty() ? 1.6 : 3;
-  // Where enough cores are left that nothing is taken, or something else holds steps up for longer, the rate says nothing of it.
-  constexpr double clearly = 2;
-  if (predicted(0).samples_per_s - predicted(whole_slice).samples_per_s <= clearly * error * measured.samples_per_s) return;
-  constexpr int halvings = 20;
-  double low = 0;
-  double high = whole_slice;
-  for (int halving = 0; halving < halvings; ++halving) {
-    const double middle = (low + high) / 2;
-    (predicted(middle).samples_per_s > measured.samples_per_s ? low : high) = middle;
-  }
-  fewer.taken_factor = (low + high) / 2;
-  fewer.taken_error = error;
-  model.fewer_cores = fewer;
+double law_error(const TrainingModel& model, double cores) {
+  constexpr double on_half = 0.1;
+  return on_half * std::clamp(std::log2(model.cores / cores), 0.0, 1.0);
 }
 
 }  // namespace dsanalyze

@@ -13,8 +13,10 @@ double held_up_seconds(const TrainingModel& model, int workers, double cores, do
 /// the training as found.
 double held_up_error_seconds(const TrainingModel& model, int workers, double cores, double rate, double longer);
 
-/// TrainingModel::slowed: on all cores, and on fewer of them where that was measured, no less there. The model has its rates and CPU times.
-std::vector<TrainingModel::Slowed> slowed_of(const TrainingModel& model, const ProfileResult& profile);
+/// TrainingModel::slowed_seconds: of a training of one rank whose own steps need little of the cores, what computing a step took longer than with
+/// batches at hand while its workers used up the cores; mapping a batch is part of taking it over. 0 where they did not. The model has its rates and
+/// CPU times.
+double slowed_seconds(const TrainingModel& model, const WaitsRecord& waits);
 
 /// Delivery at the rate that steps reach with it, which prep bounds: it grows with the rate, and the rate falls as it grows. `other_seconds` are the
 /// rest of a step.

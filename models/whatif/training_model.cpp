@@ -59,20 +59,6 @@ double competing_loss(TrainingModel model) {
   return in_turn > clearly_apart * beside ? unknown : std::clamp((beside - model.found) / (beside - in_turn), 0.0, 1.0);
 }
 
-/// P as it was drained on fewer cores, where that is of one number of them.
-void take_fewer_cores(const ProfileResult& profile, TrainingModel& model) {
-  for (const WorkerPoint& point : profile.prep_by_workers) {
-    if (point.workers < 1 || point.samples_per_s <= 0 || !point.on_fewer_cores || point.on_fewer_cores->samples_per_s <= 0) continue;
-    const FewerCoresPoint& fewer = *point.on_fewer_cores;
-    if (fewer.ci95_samples_per_s.high <= fewer.ci95_samples_per_s.low) continue;  // of a single window
-    if (fewer.cores < 1 || fewer.cores >= model.cores || (model.prep_fewer_cores > 0 && fewer.cores != model.prep_fewer_cores)) continue;
-    model.prep_fewer_cores = fewer.cores;
-    model.prep_on_fewer.push_back(
-        {point.workers, fewer.samples_per_s, half_width(fewer.ci95_samples_per_s, fewer.samples_per_s), fewer.busy_take_over_seconds_per_sample});
-  }
-  std::ranges::sort(model.prep_on_fewer, {}, &TrainingModel::Point::workers);
-}
-
 }  // namespace
 
 TrainingModel training_model(const ProfileResult& profile) {
@@ -107,7 +93,6 @@ TrainingModel training_model(const ProfileResult& profile) {
     }
     if (own == nullptr || point.workers == model.workers) own = &point;
   }
-  take_fewer_cores(profile, model);
   if (model.prep.empty()) model.prep.push_back({model.workers, prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)});
   std::ranges::sort(model.prep, {}, &TrainingModel::Point::workers);
   if (profile.finds("drain-failed")) model.most_workers = std::max(model.prep.back().workers, 1);
@@ -148,7 +133,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.main_threads = profile.hot_main_threads.value_or(1);
   model.waits_for_storage = (profile.bottleneck && profile.bottleneck->detail == "storage") ||
                             (profile.stalls && profile.stalls->fetch.fraction > least_loss && profile.stalls->fetch.ci95_fraction.low > 0);
-  model.slowed = slowed_of(model, profile);
+  model.slowed_seconds = slowed_seconds(model, *profile.waits);
   // Where the loader keeps up, all that a step waits for is its batch's delivery.
   model.delivery_seconds = model.take_over * model.step_samples / model.ranks;
   constexpr double keeps_up = 1.1;
@@ -162,7 +147,6 @@ TrainingModel training_model(const ProfileResult& profile) {
   if (model.waits_for_storage) return model;
   model.competing_loss = competing_loss(model);
   if (profile.waits->outside.seconds_per_step - pauses <= least_loss * found_step) learn_from_found(model, *full, profile.run("prep"));
-  if (profile.on_fewer_cores) learn_from_fewer_cores(model, *profile.on_fewer_cores);
   if (model.workers == 0) {
     TrainingModel from_memory = model;
     from_memory.storage.reset();
@@ -200,9 +184,6 @@ TrainingModel with_less_cpu(const TrainingModel& model, double fraction) {
     const bool alone = point.workers == 0 && first == less.prep.end();  // its rate is where a worker's time comes from
     point.samples_per_s *= alone ? faster : prep_law(less, point.workers, less.cores).rate / prep_law(model, point.workers, model.cores).rate;
   }
-  const double fewer = model.prep_fewer_cores;
-  for (TrainingModel::Point& point : less.prep_on_fewer)
-    point.samples_per_s *= prep_law(less, point.workers, fewer).rate / prep_law(model, point.workers, fewer).rate;
   return less;
 }
 
@@ -243,8 +224,7 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   const double held_up_error =
       held_up_error_seconds(model, workers, cores, std::min(rates.prep, rates.ingestion), step * model.ingestion / model.step_samples) /
       (step + delivery);
-  const double fewer_error = model.fewer_cores && cores < model.cores ? model.fewer_cores->taken_error : 0;
-  rates.ci95_ingestion = around(rates.ingestion, std::hypot(std::hypot(model.ingestion_error, model.run_error), fewer_error, held_up_error));
+  rates.ci95_ingestion = around(rates.ingestion, std::hypot(model.ingestion_error, model.run_error, held_up_error));
   const auto in_turn = [](double prep, double ingestion) { return prep > 0 && ingestion > 0 ? 1 / (1 / prep + 1 / ingestion) : 0; };
 
   double of_cores = std::numeric_limits<double>::infinity();

@@ -24,30 +24,23 @@ struct TrainingModel {
     std::optional<double> busy_take_over{};  ///< take_over while the workers prepare; nothing: not measured
   };
   int ranks = 1;
-  std::optional<int> most_workers{};  ///< that are advised, as a drain with others failed, or each worker delivers all samples
-  int workers = 0;                    ///< num_workers of each rank
-  double cores = 1;                   ///< that all processes may use
-  std::vector<Point> prep;            ///< workers rising, at least one
-  std::vector<Point> prep_on_fewer;  ///< on prep_fewer_cores, workers rising; each of a number of workers that is in `prep`, 1 and more; may be empty
-  double prep_fewer_cores = 0;       ///< fewer than `cores`
-  std::optional<double> worker_cpu;  ///< CPU time of the workers; nothing: not measured
-  double worker_waited = 0;          ///< in which they waited for a core meanwhile
-  double process_cpu = 0;            ///< CPU time in which the training process takes a sample over, all threads
-  double thread_cpu = 0;             ///< of it, of the thread that trains
-  double take_over = 0;              ///< in which the thread that trains has a batch that lies ready: its CPU time, and waiting for a pipe
+  std::optional<int> most_workers{};   ///< that are advised, as a drain with others failed, or each worker delivers all samples
+  int workers = 0;                     ///< num_workers of each rank
+  double cores = 1;                    ///< that all processes may use
+  std::vector<Point> prep;             ///< workers rising, at least one
+  std::optional<double> worker_cpu;    ///< CPU time of the workers; nothing: not measured
+  double worker_waited = 0;            ///< in which they waited for a core meanwhile
+  double process_cpu = 0;              ///< CPU time in which the training process takes a sample over, all threads
+  double thread_cpu = 0;               ///< of it, of the thread that trains
+  double take_over = 0;                ///< in which the thread that trains has a batch that lies ready: its CPU time, and waiting for a pipe
   std::optional<double> training_cpu;  ///< CPU time of training alone; nothing: not measured
   double ingestion = 0;                ///< G
   double ingestion_error = 0;
-  double step_samples = 1;      ///< of all ranks
-  double outside_seconds = 0;   ///< of a step: what no accelerator makes shorter
-  double pause_seconds = 0;     ///< of a step, between whole passes beside waiting for data: in G of no phase, and in every rate of a change
-  double delivery_seconds = 0;  ///< of a step: taking over a batch that is ready while the workers rest
-  /// What computing takes longer while the workers use the cores that the training process leaves them.
-  struct Slowed {
-    double sharing = 1;  ///< workers over cores
-    double seconds = 0;  ///< of a step
-  };
-  std::vector<Slowed> slowed;      ///< sharing rising, seconds never falling; of the training as found on all cores, and on fewer; may be empty
+  double step_samples = 1;         ///< of all ranks
+  double outside_seconds = 0;      ///< of a step: what no accelerator makes shorter
+  double pause_seconds = 0;        ///< of a step, between whole passes beside waiting for data: in G of no phase, and in every rate of a change
+  double delivery_seconds = 0;     ///< of a step: taking over a batch that is ready while the workers rest
+  double slowed_seconds = 0;       ///< of a step: what computing takes longer while the workers use the cores that the training process leaves them
   double held_up_fraction = 1;     ///< of what busy workers were measured to add to a step, what the training as found can have lost
   double competing_loss = 0.5;     ///< where training and workers compete for cores: how far toward taking turns their rate falls, 0 to 1
   double unexplained_seconds = 0;  ///< without workers: what training and prep take longer in turn than each for itself
@@ -74,15 +67,6 @@ struct TrainingModel {
     double found_fraction = 0;             ///< of the bytes that the full run read, those that came from storage
   };
   std::optional<Storage> storage;
-  /// What the training as found on fewer cores says of the law.
-  struct FewerCores {
-    double cores = 0;
-    double taken_factor = 1;  ///< what workers take of a step there, over what drains there and the computing of steps say, or else other machines
-    double taken_error = 0;   ///< of steps there: half of the run's 95 % interval over its value
-    double prep_factor = 1;   ///< P where the cores limit it, over what the law says
-    double prep_error = 0;    ///< of P there
-  };
-  std::optional<FewerCores> fewer_cores;  ///< nothing: not measured
   /// P where the cores limit it while steps are taken, over P of a loader that is drained: what taking a batch costs that a drain does not see.
   double beside_steps = 1;
   double beside_steps_error = 0;  ///< half of its 95 % interval over its value
@@ -130,8 +114,7 @@ struct TrainingRates {
 /// where delivery grows from that of resting workers to that of busy ones as the workers use up the cores that the training process leaves them: the
 /// worker that hands a tensor over waits for one, and so does the training process;
 ///   rate = min(P, steps, N / (c + p + CPU time of training)); without workers 1 / (1/P + 1/steps), as both take turns.
-/// On fewer cores, drains there correct P for the numbers of workers that they had, straight between those, and less and less the more cores there
-/// are.
+/// On fewer cores, N / (c + p) is right to a tenth (law_error()).
 /// Where the cores limit the training as found, its own run corrects N / (c + p) (beside_steps, learn_from_found()).
 /// Where a fraction m of the samples comes from storage in the long run, P is that of workers which fetch and then prepare (cycle_rate()); m follows
 /// from the memory that the page cache has and from what an epoch reads (MissModel).

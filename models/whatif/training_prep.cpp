@@ -174,96 +174,6 @@ PrepRate limited_by(const TrainingModel& model, const std::vector<Known>& points
   return {law * correction.factor, correction.error, limit, limit == Limit::cores ? correction.factor : 1};
 }
 
-/// P on all cores.
-double on_all_cores(const TrainingModel& model, const std::vector<Known>& points, double workers) {
-  double lowest = no_limit;
-  for (const Limit limit : limits) lowest = std::min(lowest, limited_by(model, points, limit, workers, model.cores).rate);
-  return lowest;
-}
-
-/// How far the cores hold workers up that supply so much of what they do on all cores, 0 to 1.
-double held_up(double of_all) {
-  constexpr double all_but = 0.05;
-  return std::clamp((1 - of_all) / all_but, 0.0, 1.0);
-}
-
-/// What drains on fewer cores say.
-struct OnFewer {
-  std::vector<Knot> supplied;  ///< P; its correction is of P on all cores
-  std::vector<Knot> by_cores;  ///< what the cores let workers supply; its correction is of what all cores say of that
-};
-
-/// Workers that supply as much there as on all cores say that the cores let them supply what is expected, or more.
-OnFewer on_fewer(const TrainingModel& model, const std::vector<Known>& points) {
-  OnFewer known;
-  for (const TrainingModel::Point& point : model.prep_on_fewer) {
-    const auto workers = static_cast<double>(point.workers);
-    const double on_all = on_all_cores(model, points, workers);
-    const double law = limited_by(model, points, Limit::cores, workers, model.prep_fewer_cores).rate;
-    const double expected = std::min(law, on_all);
-    // The less sure it is, the less it counts.
-    const double weight = 1 / (1 + std::pow(point.error / law_on_fewer_cores_error, 2));
-    const double rate = std::min(expected * std::pow(point.samples_per_s / expected, weight), on_all);
-    const double error = std::sqrt(weight) * point.error;
-    const double by_cores = std::lerp(std::max(law, rate), rate, held_up(rate / on_all));
-    known.supplied.push_back({workers, rate, {rate / on_all, error}});
-    known.by_cores.push_back({workers, by_cores, {by_cores / law, error}});
-  }
-  // More workers make none slower, and are no faster than in proportion, unless that was measured.
-  const auto lower = [&known](std::size_t at, double most) {
-    Knot& knot = known.by_cores[at];
-    most = std::max(most, known.supplied[at].rate);
-    if (knot.rate <= most) return;
-    knot.of_law.factor *= most / knot.rate;
-    knot.rate = most;
-  };
-  for (std::size_t at = known.by_cores.size(); at-- > 1;) lower(at - 1, known.by_cores[at].rate);
-  for (std::size_t at = 1; at < known.by_cores.size(); ++at)
-    lower(at, known.by_cores[at - 1].rate * known.by_cores[at].workers / known.by_cores[at - 1].workers);
-  return known;
-}
-
-/// How far on the way from fewer to all cores so many are, 0 to 1.
-double part_of_way(const TrainingModel& model, double cores) {
-  return std::max((cores - model.prep_fewer_cores) / (model.cores - model.prep_fewer_cores), 0.0);
-}
-
-/// What so many of the cores let the workers supply. Between fewer and all cores it lies on a straight line; still fewer are a part of those for the
-/// workers that share them.
-PrepRate limited_by_fewer_cores(const TrainingModel& model, const std::vector<Known>& points, const OnFewer& known, int workers, double cores) {
-  const double fewer = model.prep_fewer_cores;
-  const double part = part_of_way(model, cores);
-  const auto expected = [&](double some, double on_cores) { return limited_by(model, points, Limit::cores, some, on_cores); };
-  const auto let = [&](double some) {
-    const double law = expected(some, fewer).rate;
-    const Correction correction = between(known.by_cores, some, law);
-    return Correction{correction.factor * law, correction.error};
-  };
-  const Correction shared = let(workers * std::max(fewer / cores, 1.0));
-  const double of_all = expected(workers, model.cores).rate;
-  const double on_as_many = std::min(shared.factor * std::min(cores / fewer, 1.0), let(workers).factor);
-  const double rate = std::min(std::lerp(on_as_many, of_all, part), of_all);
-  const double unsure = cores < fewer ? 1 - cores / fewer : part;  // how far the error of what is expected counts
-  return {rate, std::hypot((1 - part) * shared.error, unsure * expected(workers, cores).error), Limit::cores,
-          rate / law_of(model, Limit::cores, workers, cores)};
-}
-
-/// What workers supplied there, whatever held them up. Fewer workers than were drained supply as much as on all cores, and no more than those.
-struct SuppliedOnFewer {
-  double rate = 0;
-  double error = 0;
-  double held_up = 0;  ///< how far the cores did that, 0 to 1
-};
-
-SuppliedOnFewer supplied_on_fewer(const TrainingModel& model, const std::vector<Known>& points, const OnFewer& known, int workers, double cores) {
-  const double part = part_of_way(model, cores);
-  const double on_all = on_all_cores(model, points, workers);
-  const Correction supplied = between(known.supplied, workers, on_all);
-  const Knot& first = known.supplied.front();
-  const double there = std::min(workers < first.workers ? first.rate : supplied.factor * on_all, on_all);
-  return {std::lerp(there, on_all, part), (1 - part) * supplied.error, held_up(there / on_all)};
-}
-
 }  // namespace
 
 PrepLaw prep_law(const TrainingModel& model, int workers, double cores) {
@@ -275,26 +185,16 @@ PrepLaw prep_law(const TrainingModel& model, int workers, double cores) {
 
 PrepRate prep_from_memory(const TrainingModel& model, int workers, double cores) {
   const std::vector<Known> points = known_points(model, workers > 0);
-  const double beside_steps = workers > 0 ? model.beside_steps * prep_factor(model, cores) : 1;
+  const double beside_steps = workers > 0 ? model.beside_steps : 1;
   std::array<PrepRate, limits.size()> rates;
   std::ranges::transform(limits, rates.begin(), [&](Limit limit) { return limited_by(model, points, limit, workers, cores); });
-  const bool on_drained = workers > 0 && cores < model.cores && !model.prep_on_fewer.empty();
-  const OnFewer known = on_drained ? on_fewer(model, points) : OnFewer{};
   PrepRate& by_cores = rates[static_cast<std::size_t>(Limit::cores)];
-  if (on_drained) by_cores = limited_by_fewer_cores(model, points, known, workers, cores);
   by_cores.rate *= beside_steps;
   by_cores.of_cores *= beside_steps;
-  const double beside_error = beside_steps != 1 ? std::hypot(model.beside_steps_error, prep_factor_error(model, cores)) : 0;
-  by_cores.error = std::hypot(by_cores.error, beside_error);
+  by_cores.error = std::hypot(by_cores.error, beside_steps != 1 ? model.beside_steps_error : 0, law_error(model, cores));
   PrepRate lowest = rates[static_cast<std::size_t>(prep_law(model, workers, cores).limit)];
   for (const PrepRate& rate : rates)
     if (rate.rate < (1 - rounding) * lowest.rate) lowest = rate;
-  if (on_drained) {
-    const SuppliedOnFewer supplied = supplied_on_fewer(model, points, known, workers, cores);
-    const double rate = supplied.rate * std::pow(beside_steps, supplied.held_up);
-    if (rate < (1 - rounding) * lowest.rate)
-      lowest = {rate, std::hypot(supplied.error, supplied.held_up * beside_error), supplied.held_up > 0 ? Limit::cores : lowest.limit};
-  }
   lowest.of_cores = by_cores.of_cores;
   // A point itself is right but for its own interval, whichever limit it tells of.
   const auto point = std::ranges::find(points, workers, &Known::workers);

@@ -18,7 +18,7 @@ constexpr std::uint64_t kept_batches = 16;
 }  // namespace
 
 Conductor::Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events, AttachedTraining so_far)
-    : m_plan(std::move(plan)), m_use(std::move(use)), m_events(events), m_training(std::move(so_far)), m_share_seconds(m_plan.seconds) {
+    : m_plan(std::move(plan)), m_use(std::move(use)), m_events(events), m_training(std::move(so_far)) {
   plan_steps();
   m_training.steps = 0;
   m_training.other_loaders.clear();
@@ -31,13 +31,13 @@ AttachPhase Conductor::phase() const {
   return m_stage == Stage::synthetic ? AttachPhase::synthetic : AttachPhase::full;
 }
 
-PhaseMeasurement& Conductor::measurement() { return m_stage == Stage::fewer_cores ? *m_training.on_fewer_cores : m_training.phases[phase()]; }
+PhaseMeasurement& Conductor::measurement() { return m_training.phases[phase()]; }
 
 void Conductor::take_memory(Bytes memory) {
   const auto take = [memory](std::optional<Bytes>& peak) { peak = std::max(peak.value_or(0), memory); };
   if (m_stage == Stage::drains) {
     if (!m_training.drains.empty()) take(drain().memory_peak);
-  } else if (!is_draining() && m_stage != Stage::fewer_cores && !finished()) {
+  } else if (!is_draining() && !finished()) {
     if (const auto measured = m_training.phases.find(phase()); measured != m_training.phases.end()) take(measured->second.memory_peak);
   }
 }
@@ -122,7 +122,6 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
       end_pass(sender);
-      if (m_stage == Stage::fewer_cores && !short_passes() && !pauses_briefly()) return {{member, end_fewer_cores(now)}};
       Answers answers = let_finish_epoch();
       answers.push_back({member, PlainAnswer::go});
       return answers;
@@ -208,14 +207,12 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
     m_begin = now - to_nanoseconds(m_training.earlier_seconds);
     m_stage_begin = now + to_nanoseconds(m_plan.settling_seconds);
     m_stage_use = m_use();
-    // Starting workers and filling queues takes longer than the shares say, which would leave fewer cores nothing.
-    if (plans_fewer_cores()) m_share_seconds = m_plan.seconds - fewer_seconds();
     m_events.progress({.activity = "profiling the training"});
     return answer_all(RunSteps{1});  // How long a step takes is not known yet.
   }
   if (is_draining()) {
     take_drains();
-    return answer_all(m_stage == Stage::fewer_drains ? next_fewer_drain(now) : next_drain(now));
+    return answer_all(next_drain(now));
   }
   const auto why = first.at->why;
   if (why == CheckpointMessage::Why::switched) m_stage_begin = now;  // What was discarded, and workers that started, cost the phase no time.
@@ -308,7 +305,6 @@ Answer Conductor::measure(Nanoseconds now) {
 Answer Conductor::next_stage(Nanoseconds now) {
   say_phase();
   if (m_stage == Stage::synthetic) say_time();
-  if (m_stage == Stage::fewer_cores) return end_fewer_cores(now);
   measurement().complete = true;
   m_is_first = false;
   return start_following(now);
@@ -339,8 +335,6 @@ bool Conductor::is_wanted(Stage stage) const {
       return all && !is_complete(AttachPhase::synthetic);
     case Stage::drains:
       return m_plan.phases != Phases::full && !m_training.drained;
-    case Stage::fewer_drains:
-      return all;
     default:
       return false;
   }
@@ -354,7 +348,7 @@ std::size_t Conductor::phases_with_steps() const {
 /// The next phase that is wanted.
 Answer Conductor::start_following(Nanoseconds now) {
   if (m_plan.phases == Phases::all && !can_be_cached()) m_training.cached_not_separable = true;
-  constexpr std::array stages{Stage::cached, Stage::busy, Stage::synthetic, Stage::drains, Stage::fewer_drains};
+  constexpr std::array stages{Stage::cached, Stage::busy, Stage::synthetic, Stage::drains};
   const auto* const next = std::ranges::find_if(stages, [&](Stage stage) {
     if (!is_wanted(stage)) return false;
     m_training.out_of_time |= !fits(stage, now);
@@ -366,8 +360,6 @@ Answer Conductor::start_following(Nanoseconds now) {
 }
 
 Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
-  if (stage == Stage::fewer_drains && !take_cores(now)) stage = Stage::done;
-  if (stage == Stage::fewer_cores) start_fewer_cores(now);
   m_stage = stage;
   m_stage_begin = now;
   m_stage_use = m_use();
@@ -390,11 +382,7 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
     case Stage::warm:
     case Stage::drains:
       return next_drain(now);
-    case Stage::fewer_drains:
-      return next_fewer_drain(now);
     case Stage::full:
-    case Stage::fewer_cores:
-      return SwitchPhase{AttachPhase::full, 0, 0};
     case Stage::done:
       break;
   }

@@ -23,9 +23,9 @@ class StandsStill : public Error {
   using Error::Error;
 };
 
-/// Leads the ranks of one start of a training through the phases full, cached, busy, synthetic and prep, at steps that all of them reach; then, where
-/// that was planned, through drains and the phase full on fewer cores. Phases go one way, and those that an earlier start has completed are passed
-/// over. It decides and keeps what was measured; it neither sends nor waits. Threads: one at a time.
+/// Leads the ranks of one start of a training through the phases full, cached, busy, synthetic and prep, at steps that all of them reach. Phases go
+/// one way, and those that an earlier start has completed are passed over. It decides and keeps what was measured; it neither sends nor waits.
+/// Threads: one at a time.
 ///
 /// Each rank that comes to a checkpoint waits there. Once all ranks with a training loader stand at one, all get the same answer, so that no rank is
 /// ever in another phase than the others, however many steps lie between two checkpoints.
@@ -43,10 +43,6 @@ class Conductor {
     double hang_seconds = 60;          ///< the longest that one rank may keep the others waiting
     double follower_seconds = 10;      ///< a rank without a loader by then has none, and one without a process is elsewhere
     std::vector<int> worker_counts{};  ///< for which P is measured besides the job's own
-    int fewer_cores = 0;               ///< on which P and the training as found are measured once more in the end; 0: they are not
-    /// Restricts all threads of the training to these CPUs from now on. How many threads had others too; nothing where that is refused. Empty: cores
-    /// are not restricted.
-    std::function<std::optional<std::size_t>(const std::vector<int>& cpus)> restrict_to{};
     /// The share of the last second in which the GPUs of these UUIDs computed; nothing where that is not known.
     std::function<std::optional<double>(const std::string& gpus)> device_use{};
     Bytes subset_bytes = 0;             ///< at most, of what is read for prep and cached; 0: by take_room()
@@ -78,9 +74,6 @@ class Conductor {
     if (m_plan.subset_bytes == 0) m_plan.subset_bytes = usable / part;
   }
 
-  /// Where only fewer cores are left to be tried, the training is finished without them, a note says why, and true is returned: what goes wrong there
-  /// takes nothing from what was measured before.
-  bool give_up_fewer_cores(const std::string& why);
   /// All phases are over: every rank was told to end.
   [[nodiscard]] bool finished() const { return m_stage == Stage::done; }
   /// The training as found is measured, once at least.
@@ -92,7 +85,7 @@ class Conductor {
   [[nodiscard]] std::map<int, int> training_processes() const;
 
  private:
-  enum class Stage { full, warm, cached, busy, synthetic, drains, fewer_drains, fewer_cores, done };
+  enum class Stage { full, warm, cached, busy, synthetic, drains, done };
   static constexpr std::uint64_t warm_up_steps = 10;
   static constexpr std::uint64_t least_steps = 3;                       ///< of a phase, and of a window of the warm-up, however long they take
   static constexpr std::uint64_t short_pass_steps = 6 * warm_up_steps;  ///< fewer than these have no room for warming up and measuring
@@ -149,7 +142,6 @@ class Conductor {
   void say_phase() const;
   void say_time() const;
   void say_prep() const;
-  void say_prep_on_fewer_cores() const;
   void take_windows();
   void keep(int rank, StepWindow window);
   void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
@@ -181,22 +173,8 @@ class Conductor {
   [[nodiscard]] std::uint64_t window_steps() const;
   [[nodiscard]] AttachPhase phase() const;
   PhaseMeasurement& measurement();
-  [[nodiscard]] bool plans_fewer_cores() const;
-  [[nodiscard]] bool worth_fewer_cores(Nanoseconds now) const;
-  [[nodiscard]] bool has_time_on_fewer_cores(Nanoseconds now) const;
-  [[nodiscard]] std::vector<int> fewer_cpus() const;
-  [[nodiscard]] bool is_draining() const { return m_stage == Stage::warm || m_stage == Stage::drains || m_stage == Stage::fewer_drains; }
-  [[nodiscard]] double fewer_seconds() const { return stage_seconds(Stage::fewer_drains) + stage_seconds(Stage::fewer_cores); }
-  bool take_cores(Nanoseconds now);
-  Answer next_fewer_drain(Nanoseconds now);
-  [[nodiscard]] std::vector<int> fewer_drain_workers() const;
-  [[nodiscard]] double fewer_drain_seconds(int workers, double seconds) const;
-  void start_fewer_cores(Nanoseconds now);
-  [[nodiscard]] bool fewer_cores_take_too_long(Nanoseconds now) const;
-  [[nodiscard]] bool pauses_briefly() const;
-  Answer end_fewer_cores(Nanoseconds now);
+  [[nodiscard]] bool is_draining() const { return m_stage == Stage::warm || m_stage == Stage::drains; }
   [[nodiscard]] double stage_seconds(Stage stage) const;
-  [[nodiscard]] double most_seconds() const;
   [[nodiscard]] double warm_seconds() const;
   void use_from(const TreeUse& begin);
   void plan_steps();
@@ -219,9 +197,6 @@ class Conductor {
   TreeUse m_stage_use;              ///< at that time
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
   std::uint64_t m_most_steps = 0;   ///< of one stage, where an earlier start had too few for all; 0: no limit
-  Nanoseconds m_fewer_since = 0;    ///< of its two stages on fewer cores, the one that goes on
-  double m_fewer_seconds = 0;       ///< that the other phases have left for its steps there
-  double m_share_seconds = 0;       ///< of which each stage has its share
   bool m_is_measuring = false;      ///< this stage has begun to
   bool m_is_first = true;           ///< of the start's stages that take steps
   bool m_is_warm = false;           ///< this start has read the subset into memory
@@ -231,7 +206,6 @@ class Conductor {
   Nanoseconds m_drains_begin = 0;
   std::size_t m_next_drain = 0;
   std::vector<int> m_drain_workers;
-  std::vector<int> m_fewer_workers;  ///< with which the loader is drained on fewer cores
 };
 
 }  // namespace dsanalyze

@@ -19,12 +19,11 @@ bool has_failed(const DrainMeasurement& drain) {
 
 /// Of the numbers of workers whose rate is not sure, that which was drained least often; the first of them before others. What a machine gives may
 /// change for seconds, so that one long drain would say less than several.
-template <typename DrainsOf>
-std::optional<int> unsure_workers(const std::vector<int>& numbers, std::size_t least_windows, DrainsOf&& drains_of) {
+std::optional<int> unsure_workers(const AttachedTraining& training, const std::vector<int>& numbers, std::size_t least_windows) {
   std::optional<int> least;
   std::size_t least_often = 0;
   for (const int workers : numbers) {
-    const std::vector<const DrainMeasurement*> drains = drains_of(workers);
+    const std::vector<const DrainMeasurement*> drains = training.drains_of(workers);
     if (std::ranges::any_of(drains, [](const DrainMeasurement* drain) { return has_failed(*drain); })) continue;
     const Estimate rate = estimate_of_ratio(stretches_of(drains));
     if (rate.windows == 0 || (rate.windows >= least_windows && rate.relative_half_width() <= sure_half_width)) continue;
@@ -78,7 +77,7 @@ Answer Conductor::next_drain(Nanoseconds now) {
     const auto more = m_training.further_drains.empty() ? more_workers() : std::nullopt;
     const bool fits = to_seconds(now - *m_begin) + seconds <= m_plan.seconds;
     if (!more || !fits) {
-      const auto again = unsure_workers(m_drain_workers, least_windows, [this](int workers) { return m_training.drains_of(workers); });
+      const auto again = unsure_workers(m_training, m_drain_workers, least_windows);
       if (!again || !another_drain_fits(now)) {
         m_training.drained = true;
         return start_following(now);
@@ -97,50 +96,9 @@ DrainLoader Conductor::start_drain(std::vector<DrainMeasurement>& drains, int wo
   return DrainLoader{workers, unbounded, seconds, true};
 }
 
-/// With which fewer cores are what limits P, or may be: as many as there are then, the job's own, and the most that were drained on all of them.
-std::vector<int> Conductor::fewer_drain_workers() const {
-  std::vector<int> workers;
-  for (const DrainMeasurement& drain : m_training.drains)
-    if (drain.workers >= m_plan.fewer_cores && !has_failed(drain) && !stretches_of(drain).empty()) workers.push_back(drain.workers);
-  if (workers.empty()) return {};
-  const auto range = std::ranges::minmax(workers);
-  std::erase_if(workers, [range, own = m_training.loader->workers](int each) { return each != range.min && each != range.max && each != own; });
-  return workers;
-}
-
-/// Each number of workers once, then those that are not sure, as long as there is time.
-Answer Conductor::next_fewer_drain(Nanoseconds now) {
-  std::vector<DrainMeasurement>& drains = m_training.drains_on_fewer_cores;
-  constexpr double most_shares = 2;  // where the other phases have left them
-  const double part = std::min(stage_seconds(Stage::fewer_drains) / static_cast<double>(m_fewer_workers.size() + 2), most_drain_seconds);
-  const double before = to_seconds(m_stage_begin - *m_begin);
-  const double latest = std::min(m_plan.seconds - stage_seconds(Stage::fewer_cores) - before, most_shares * stage_seconds(Stage::fewer_drains));
-  std::optional<int> workers;
-  if (drains.size() < m_fewer_workers.size())
-    workers = m_fewer_workers[drains.size()];
-  else
-    workers = unsure_workers(m_fewer_workers, least_windows, [this](int each) { return m_training.drains_on_fewer_cores_of(each); });
-  if (workers && to_seconds(now - m_stage_begin) + fewer_drain_seconds(*workers, part) <= latest) return start_drain(drains, *workers, part);
-  say_prep_on_fewer_cores();
-  if (has_time_on_fewer_cores(now)) return start_stage(Stage::fewer_cores, now);
-  return end_fewer_cores(now);
-}
-
-/// Of a drain there that is to take `seconds`: as long as its workers need for two batches each, whatever it is to take.
-double Conductor::fewer_drain_seconds(int workers, double seconds) const {
-  constexpr double starting = 1;  // workers, and stopping them
-  const auto drain = std::ranges::find(m_training.drains, workers, &DrainMeasurement::workers);
-  const DrainedMessage& drained = drain->by_rank.begin()->second;
-  const std::size_t least = std::min<std::size_t>(drained.delivered.size(), 2 * static_cast<std::size_t>(std::max(workers, 1)));
-  const double on_all = least > 0 ? to_seconds(drained.delivered[least - 1] - drained.begin) : 0;
-  return std::max(seconds + starting, on_all * static_cast<double>(m_training.cpus.begin()->second.size()) / m_plan.fewer_cores);
-}
-
-/// Beside what is still to come.
 bool Conductor::another_drain_fits(Nanoseconds now) const {
   const double so_far = to_seconds(now - m_drains_begin) / static_cast<double>(m_training.drains.size() + m_training.further_drains.size());
-  const double reserved = plans_fewer_cores() ? fewer_seconds() : 0;
-  return to_seconds(now - *m_begin) + so_far <= m_plan.seconds - reserved;
+  return to_seconds(now - *m_begin) + so_far <= m_plan.seconds;
 }
 
 /// Twice the most workers that were tried, where these delivered nearly as much more as they were more, and still less than the training takes:
@@ -166,10 +124,7 @@ std::optional<int> Conductor::more_workers() const {
   return scales ? std::optional(2 * most->workers) : std::nullopt;
 }
 
-DrainMeasurement& Conductor::drain() {
-  if (m_stage == Stage::fewer_drains) return m_training.drains_on_fewer_cores.back();
-  return m_training.further_drains.empty() ? m_training.drains.back() : m_training.further_drains.back();
-}
+DrainMeasurement& Conductor::drain() { return m_training.further_drains.empty() ? m_training.drains.back() : m_training.further_drains.back(); }
 
 void Conductor::take_drains() {
   DrainMeasurement& taken = m_stage == Stage::warm ? *m_training.warm : drain();

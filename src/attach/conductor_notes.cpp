@@ -35,7 +35,6 @@ void Conductor::say_waiting_so_far() {
 }
 
 void Conductor::say_phase() const {
-  if (m_stage == Stage::fewer_cores) return;
   const auto measured = m_training.phases.find(phase());
   if (measured == m_training.phases.end()) return;
   const Estimate rate = estimate_of_ratio(stretches_of(measured->second));
@@ -91,16 +90,6 @@ void Conductor::say_prep() const {
     note += fmt::format("; the loader alone is {} the training with batches at hand ({} samples/s)", compared, format_number(demand.value));
   }
   m_events.note(note);
-}
-
-void Conductor::say_prep_on_fewer_cores() const {
-  std::string rates;
-  for (const int workers : m_fewer_workers) {
-    const Estimate prep = estimate_of_ratio(stretches_of(m_training.drains_on_fewer_cores_of(workers)));
-    if (prep.windows == 0) continue;
-    rates += fmt::format("{}{:.1f} with {} worker{}", rates.empty() ? "" : ", ", prep.value, workers, workers == 1 ? "" : "s");
-  }
-  if (!rates.empty()) m_events.note(fmt::format("prep, on {} core{}: {} samples/s", m_plan.fewer_cores, m_plan.fewer_cores == 1 ? "" : "s", rates));
 }
 
 /// Of the time between two checkpoints of the phase full.

@@ -25,29 +25,23 @@ double Conductor::stage_seconds(Stage stage) const {
   constexpr double steps_of_all = 40;
   constexpr double windows_of_all = 9;
   const double on_device = m_training.device.cuda ? windows_of_all * std::min(long_seconds, many_steps * m_step_seconds) : 0;
-  const double wanted = std::max({15 + 0.1 * m_share_seconds, steps_of_all * m_step_seconds, on_device});
-  const double steps_seconds = std::min(0.45 * m_share_seconds, wanted);
+  const double wanted = std::max({15 + 0.1 * m_plan.seconds, steps_of_all * m_step_seconds, on_device});
+  const double steps_seconds = std::min(0.45 * m_plan.seconds, wanted);
   switch (stage) {
     case Stage::full:
-      return m_plan.phases == Phases::full ? m_share_seconds : steps_seconds * 3 / 9;
+      return m_plan.phases == Phases::full ? m_plan.seconds : steps_seconds * 3 / 9;
     case Stage::cached:
     case Stage::busy:
     case Stage::synthetic:
       return steps_seconds * 2 / 9;
     case Stage::warm:
-      return 0.15 * m_share_seconds;
-    case Stage::fewer_drains:
-    case Stage::fewer_cores:
-      return 0.1 * m_plan.seconds;
+      return 0.15 * m_plan.seconds;
     case Stage::drains:
     case Stage::done:
       break;
   }
-  return 0.2 * m_share_seconds;
+  return 0.2 * m_plan.seconds;
 }
-
-/// Of what is measured now; the last stage may use what the others have left.
-double Conductor::most_seconds() const { return m_stage == Stage::fewer_cores ? m_fewer_seconds : stage_seconds(m_stage); }
 
 /// Where the command ended before all phases were gone through, those that are left share its steps.
 void Conductor::plan_steps() {
@@ -139,7 +133,7 @@ bool Conductor::enough(Nanoseconds now) {
   if (steps > 0 && steps < least_steps * taken.by_rank.size()) return false;
   const Estimate rate = estimate_of_ratio(stretches_of(taken));
   const bool precise = rate.windows >= least_windows && rate.relative_half_width() <= wanted_half_width;
-  return precise || to_seconds(now - m_stage_begin) > most_seconds() || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
+  return precise || to_seconds(now - m_stage_begin) > stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
 }
 
 /// What a GPU has done is told of a second or less, so that looks within the first one of a phase would be of the phase before.

@@ -43,7 +43,7 @@ Answer Conductor::next_pass(Nanoseconds now) {
     return whole;
   }
   constexpr double too_long = 3;
-  const bool stage_is_over = to_seconds(now - m_stage_begin) > most_seconds();
+  const bool stage_is_over = to_seconds(now - m_stage_begin) > stage_seconds(m_stage);
   if (stage_is_over)
     for (auto& [number, member] : m_members) take_passes(member);
   if (measurement().by_rank.empty() && to_seconds(now - m_stage_begin) < too_long * stage_seconds(m_stage)) return whole;
@@ -54,7 +54,7 @@ Answer Conductor::next_pass(Nanoseconds now) {
 void Conductor::begin_pass(Member& member) {
   member.whole_pass = m_begin && member.at->why == CheckpointMessage::Why::start;
   member.gap.reset();
-  if (!member.whole_pass || (m_stage != Stage::full && m_stage != Stage::cached && m_stage != Stage::fewer_cores)) return;
+  if (!member.whole_pass || (m_stage != Stage::full && m_stage != Stage::cached)) return;
   member.gap = member.at->between;
   // The steps that showed that a loader made anew trains: the waiting for its first batch is in them.
   if (member.at->window && short_passes()) add_to_passes(member, *member.at->window);

@@ -48,10 +48,6 @@ Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
   if (left == m_members.end()) return {};
   const bool trained = left->second.trains && !left->second.said_bye;
   const HelloMessage hello = left->second.hello.value_or(HelloMessage{});
-  if (left->second.trains) {  // It has gone through all phases.
-    const std::string end = left->second.said_bye ? "it came to its end there" : "it ended suddenly there";
-    give_up_fewer_cores(m_training.error.empty() ? end : m_training.error);
-  }
   m_members.erase(left);
   if (finished()) return {};
   if (!trained) return meet(now);
@@ -65,7 +61,6 @@ Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
 }
 
 Conductor::Answers Conductor::tick(Nanoseconds now) {
-  if (fewer_cores_take_too_long(now)) give_up_fewer_cores("it took longer there than its time budget allows");
   if (finished()) return {};
   look_at_device(now);
   find_elsewhere(now);

@@ -54,7 +54,7 @@ class Launch {
         m_tree(::getpid()),
         m_events(events),
         m_conductor(
-            with_cores(settings.plan), [this] { return use(); }, events, std::move(so_far)) {
+            settings.plan, [this] { return use(); }, events, std::move(so_far)) {
     m_launched.sandbox = std::move(sandbox);
     if (settings.mode == AttachMode::phases && !settings.tracer.empty()) m_tracer.emplace(settings.tracer, settings.folder, m_clock);
   }
@@ -79,7 +79,7 @@ class Launch {
     } catch (const Error& error) {
       // What was measured is told all the same.
       if (m_settings.mode == AttachMode::passive || error.kind() != ErrorKind::failed || !m_conductor.training().measured()) throw;
-      if (!m_conductor.give_up_fewer_cores(error.what())) m_launched.failure = error.what();
+      m_launched.failure = error.what();
     }
     m_over = m_launched.failure.empty();
     m_launched.seconds = to_seconds(m_clock.now() - m_start);
@@ -98,11 +98,6 @@ class Launch {
   }
 
  private:
-  Conductor::Plan with_cores(Conductor::Plan plan) const {
-    plan.restrict_to = [this](const std::vector<int>& cpus) { return m_tree.restrict_to(cpus); };
-    return plan;
-  }
-
   /// What all processes of the training used up to now.
   TreeUse use() {
     TreeUse use = m_tree.use();

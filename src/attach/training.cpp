@@ -15,13 +15,6 @@
 namespace dsanalyze {
 namespace {
 
-std::vector<const DrainMeasurement*> with_workers(const std::vector<DrainMeasurement>& drains, int workers) {
-  std::vector<const DrainMeasurement*> found;
-  for (const DrainMeasurement& drain : drains)
-    if (drain.workers == workers) found.push_back(&drain);
-  return found;
-}
-
 constexpr std::size_t drain_windows = 10;
 
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
@@ -240,14 +233,11 @@ std::vector<Stretch> stretches_of(const std::vector<const DrainMeasurement*>& dr
 }
 
 std::vector<const DrainMeasurement*> AttachedTraining::drains_of(int workers) const {
-  std::vector<const DrainMeasurement*> found = with_workers(drains, workers);
-  const std::vector<const DrainMeasurement*> further = with_workers(further_drains, workers);
-  found.insert(found.end(), further.begin(), further.end());
+  std::vector<const DrainMeasurement*> found;
+  for (const std::vector<DrainMeasurement>* const list : {&drains, &further_drains})
+    for (const DrainMeasurement& drain : *list)
+      if (drain.workers == workers) found.push_back(&drain);
   return found;
-}
-
-std::vector<const DrainMeasurement*> AttachedTraining::drains_on_fewer_cores_of(int workers) const {
-  return with_workers(drains_on_fewer_cores, workers);
 }
 
 }  // namespace dsanalyze

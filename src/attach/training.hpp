@@ -76,20 +76,18 @@ struct AttachedTraining {
   std::vector<LoaderRecord> other_loaders;           ///< that serve training steps beside it
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::optional<DrainMeasurement> warm;
-  std::vector<DrainMeasurement> drains;                 ///< one of each number of workers
-  std::vector<DrainMeasurement> further_drains;         ///< of those whose rate was not sure then
-  bool drained = false;                                 ///< with all numbers of workers
-  std::vector<DrainMeasurement> drains_on_fewer_cores;  ///< once all phases are over; several of a number of workers
-  std::optional<PhaseMeasurement> on_fewer_cores;       ///< the phase full once more
-  std::map<int, BesideSteps> beside_steps;              ///< by rank
-  std::uint64_t steps = 0;                              ///< that were seen in the last start, of the rank that took most
-  int starts = 0;                                       ///< of the command, before this one
-  double earlier_seconds = 0;                           ///< that these were led
-  bool out_of_time = false;                             ///< steps take so long that later phases did not fit the time budget
-  bool cached_not_separable = false;                    ///< short passes over a stream: what data in memory give cannot be measured beside it
-  bool several_trainings = false;                       ///< passive: processes that trained one after another, or beside each other as the same rank
-  std::vector<NoteMessage> notes;                       ///< of the hook, each code once; and why fewer cores were given up
-  std::optional<SeenMessage> seen;                      ///< while no loader was known to train, of the process that did most
+  std::vector<DrainMeasurement> drains;          ///< one of each number of workers
+  std::vector<DrainMeasurement> further_drains;  ///< of those whose rate was not sure then
+  bool drained = false;                          ///< with all numbers of workers
+  std::map<int, BesideSteps> beside_steps;       ///< by rank
+  std::uint64_t steps = 0;                       ///< that were seen in the last start, of the rank that took most
+  int starts = 0;                                ///< of the command, before this one
+  double earlier_seconds = 0;                    ///< that these were led
+  bool out_of_time = false;                      ///< steps take so long that later phases did not fit the time budget
+  bool cached_not_separable = false;             ///< short passes over a stream: what data in memory give cannot be measured beside it
+  bool several_trainings = false;                ///< passive: processes that trained one after another, or beside each other as the same rank
+  std::vector<NoteMessage> notes;                ///< of the hook, each code once
+  std::optional<SeenMessage> seen;               ///< while no loader was known to train, of the process that did most
 
   std::string error;  ///< the exception that ended a process first, and its place in the script; empty
 
@@ -100,7 +98,6 @@ struct AttachedTraining {
   [[nodiscard]] RankCount rank_count() const;
   /// All of a number of workers, as they were measured.
   [[nodiscard]] std::vector<const DrainMeasurement*> drains_of(int workers) const;
-  [[nodiscard]] std::vector<const DrainMeasurement*> drains_on_fewer_cores_of(int workers) const;
   /// Whether a phase has windows of steps.
   [[nodiscard]] bool measured() const;
 };

@@ -69,7 +69,6 @@ TEST_CASE("without a sandbox a training takes steps with its own batches alone, 
   CHECK(std::ranges::count(training.members.at(0).phases, AttachPhase::full) == std::ssize(training.members.at(0).phases));
   CHECK(rate(conductor, AttachPhase::full) == doctest::Approx(3200));
   CHECK_FALSE(conductor.training().drains.empty());
-  CHECK(conductor.training().drains_on_fewer_cores.empty());
 }
 
 TEST_CASE("the first phase's note says how long steps wait, so that there is an answer before the verdict; no other phase's does") {

@@ -44,12 +44,10 @@ struct Training {
   std::function<double(int)> drained_by_workers{};  ///< seconds a batch, in place of `drained`
   std::optional<EpochGap> gap{};                    ///< before each epoch but the first
   LoaderRecord::Style style = LoaderRecord::Style::map;
-  std::optional<double> on_fewer_cores{};  ///< seconds of a step as found, once the training has fewer cores
-  std::function<bool()> until{};           ///< it takes no further step; empty: to the end of all phases
-  bool restricted = false;                 ///< it has fewer cores
-  bool drains_in_time = false;             ///< a drain ends when its seconds are over; else after 200 batches
-  double drained_spread = 0;               ///< what its batches take differs by up to so much for a second or so, either way
-  std::string drained_error{};             ///< that each drain ends with
+  std::function<bool()> until{};  ///< it takes no further step; empty: to the end of all phases
+  bool drains_in_time = false;    ///< a drain ends when its seconds are over; else after 200 batches
+  double drained_spread = 0;      ///< what its batches take differs by up to so much for a second or so, either way
+  std::string drained_error{};    ///< that each drain ends with
 
   struct Rank {
     std::uint64_t step = 0, epoch = 0;
@@ -67,7 +65,6 @@ struct Training {
   Nanoseconds now = to_nanoseconds(100);
 
   [[nodiscard]] double step_seconds(AttachPhase phase) const {
-    if (restricted && phase == AttachPhase::full) return on_fewer_cores.value_or(full);
     if (phase == AttachPhase::busy) return busy;
     return phase == AttachPhase::full ? full : phase == AttachPhase::synthetic ? synthetic : cached;
   }

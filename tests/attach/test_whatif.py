@@ -66,7 +66,6 @@ class WhatIf(unittest.TestCase):
         record['rates'].update(P=rate(100, record['rates']['P']), G=rate(190, record['rates']['G']))
         for run in record['runs']:
             run.update(rate({'synthetic': 190}.get(run['name'], 95), run))
-        record.pop('on_fewer_cores', None)
         path = cls.folder / 'given.json'
         path.write_text(json.dumps(record))
         return path

@@ -6,11 +6,9 @@
 #include <array>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
 
-#include "base/host/host.hpp"
 #include "base/process/spawn.hpp"
 #include "sanitizers.hpp"
 #include "soon.hpp"
@@ -152,38 +150,6 @@ TEST_CASE("descendants that left their session, ignore SIGTERM or are stopped ar
   CHECK(becomes_true([&] { return tree.living().size() >= 4; }));
   CHECK(end_descendants(0.2).empty());
   CHECK(tree.living().empty());
-}
-
-TEST_CASE("all threads of the descendants have the CPUs that they are restricted to, and this process keeps its own" *
-          doctest::skip(testing::fork_may_hang)) {
-  const HostFacts host = read_host_facts();
-  if (host.cpus_allowed.size() < 2) return;
-  const std::vector<int> one{host.cpus_allowed.back()};
-  spawn_command({"/usr/bin/python3", "-c", "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); time.sleep(600)"}, {},
-                {});
-  spawn_command({"sh", "-c", "sleep 600 & wait"}, {}, {});
-  const ProcessTree tree(::getpid());
-  const auto threads = [&tree] {
-    std::vector<std::filesystem::path> found;
-    for (const TreeProcess& process : tree.living())
-      for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(process.pid) + "/task")) found.push_back(thread.path());
-    return found;
-  };
-  REQUIRE(becomes_true([&] { return threads().size() == 4; }));
-  CHECK(tree.restrict_to(one).value_or(99) == 4);
-  for (const std::filesystem::path& thread : threads()) {
-    std::ifstream status(thread / "status");
-    std::string allowed;
-    for (std::string line; std::getline(status, line);)
-      if (line.starts_with("Cpus_allowed_list:")) allowed = line.substr(line.find('\t') + 1);
-    CHECK(allowed == std::to_string(one.front()));
-  }
-  CHECK(read_host_facts().cpus_allowed == host.cpus_allowed);
-  CHECK(tree.restrict_to(one).value_or(99) == 0);
-  CHECK(tree.restrict_to(host.cpus_allowed).value_or(99) == 0);  // None has others than these.
-  CHECK_FALSE(tree.restrict_to({}).has_value());
-  CHECK(end_descendants(0.1).empty());
-  CHECK(tree.restrict_to(one).value_or(99) == 0);  // Nothing is left.
 }
 
 TEST_CASE("what cleans up after others has the time to do so once they have ended" * doctest::skip(testing::fork_may_hang)) {

@@ -52,14 +52,6 @@ TEST_CASE("where the cores limit prep, the training as found says what taking ba
   CHECK(rates_of(model, {.speed = 0.25}).samples_per_s == doctest::Approx(200));
   CHECK(has_code(answer(model, {}).findings, "prep-beside-steps"));
   CHECK_FALSE(has_code(answer(by_law, {}).findings, "prep-beside-steps"));
-  // What fewer cores say is told from this.
-  TrainingModel both = model;
-  learn_from_fewer_cores(both, {1, 207, {205, 209}});
-  REQUIRE(both.fewer_cores);
-  CHECK(both.fewer_cores->prep_factor == doctest::Approx(0.9).epsilon(0.002));
-  CHECK(rates_of(both, {.cores = 1}).samples_per_s == doctest::Approx(207).epsilon(0.002));
-  CHECK(both.fewer_cores->prep_error == doctest::Approx(2.0 / 207).epsilon(0.01));
-  CHECK(rates_of(both, {.cores = 1}).ci95_prep.low / 207 < rates_of(model, {.cores = 1}).ci95_prep.low / 230);
   // Pauses between passes are in what was found, and not in P.
   TrainingModel pausing = by_law;
   pausing.pause_seconds = 16 * (1.0 / 400 - 1.0 / 460);
@@ -146,102 +138,6 @@ TEST_CASE("a training as found that something else limits, or disturbs, says not
         }) == 1);
 }
 
-TEST_CASE("what a worker that wakes takes of a step on fewer cores is what the profile measured there") {
-  // A worker's batch takes 8 ms of a core, of steps of 40 ms.
-  const Made made{.seconds = 0.0005, .cpu = 0.0005, .take = 0, .step = 0.04, .outside = 0, .cores = 2};
-  const auto model_with_takes = [&made] {
-    TrainingModel model = made.model();
-    for (TrainingModel::Point& point : model.prep) point.busy_take_over = 0;
-    return model;
-  };
-  const TrainingModel unmeasured = model_with_takes();
-  const TrainingRates by_law = rates_of(unmeasured, {.cores = 1});
-  REQUIRE(by_law.ingestion < by_law.prep);
-  REQUIRE(by_law.samples_per_s < 0.99 * made.steps(1));
-  for (const double taken : {0.2, 0.5, 1.0, 1.4}) {
-    CAPTURE(taken);
-    const double lost = taken * (16 / by_law.samples_per_s - 0.04);
-    TrainingModel model = model_with_takes();
-    learn_from_fewer_cores(model, {1, 16 / (0.04 + lost), {16 / (0.041 + lost), 16 / (0.039 + lost)}});
-    CHECK(16 / rates_of(model, {.cores = 1}).samples_per_s == doctest::Approx(0.04 + lost).epsilon(0.002).scale(0));
-    CHECK(rates_of(model, {.cores = 1}).ci95_ingestion.low < 16 / (0.0409 + lost));
-    CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(rates_of(unmeasured, {}).samples_per_s));
-    // Another step loses as much, as long as workers are as busy.
-    CHECK(16 / rates_of(model, {.cores = 1, .speed = 0.9}).samples_per_s > 0.04 / 0.9 + 0.8 * lost);
-    CHECK(16 / rates_of(model, {.cores = 1, .speed = 0.9}).samples_per_s < 0.04 / 0.9 + 1.01 * lost);
-  }
-  TrainingModel nothing_lost = model_with_takes();
-  learn_from_fewer_cores(nothing_lost, {1, 16 / 0.035, {16 / 0.0351, 16 / 0.0349}});
-  CHECK(rates_of(nothing_lost, {.cores = 1}).samples_per_s == doctest::Approx(made.steps(1)));
-}
-
-TEST_CASE("a run that says nothing of what workers take of a step leaves what is known") {
-  // On two of four cores workers that use half a core take nothing of a step.
-  const Made made{.seconds = 0.0005, .cpu = 0.0005, .take = 0, .step = 0.04, .outside = 0, .cores = 4};
-  TrainingModel unmeasured = made.model();
-  for (TrainingModel::Point& point : unmeasured.prep) point.busy_take_over = 0;
-  REQUIRE(rates_of(unmeasured, {.cores = 2}).samples_per_s == doctest::Approx(400));
-  for (const double measured : {395.0, 405.0}) {
-    TrainingModel model = unmeasured;
-    learn_from_fewer_cores(model, {2, measured, {measured - 1, measured + 1}});
-    CHECK(rates_of(model, {.cores = 1}).samples_per_s == rates_of(unmeasured, {.cores = 1}).samples_per_s);
-  }
-  // Nor does one that is too uncertain.
-  TrainingModel model = unmeasured;
-  learn_from_fewer_cores(model, {1, 396, {340, 450}});
-  CHECK_FALSE(model.fewer_cores);
-}
-
-TEST_CASE("of data that lay in memory while fewer cores were tried, no miss is expected then") {
-  const Made made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.002, .outside = 0, .workers = 8, .cores = 8};
-  TrainingModel model = made.model();
-  TrainingModel::Storage storage;
-  storage.curve = {{1, 10}, {8, 10}};
-  storage.rate = 10;
-  storage.bytes_per_sample = 1e5;
-  storage.dataset_bytes = 1'000'000'000;
-  storage.page_cache_bytes = 100'000'000;
-  model.storage = storage;
-  learn_from_fewer_cores(model, {4, 390, {380, 400}});
-  REQUIRE(model.fewer_cores);
-  CHECK(model.fewer_cores->prep_factor == doctest::Approx(390.0 / 400).epsilon(0.002));
-}
-
-TEST_CASE("where prep is what fewer cores make slower, their own measurement corrects it, the more the fewer they are") {
-  const Made made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.002, .outside = 0, .workers = 8, .cores = 8};
-  TrainingModel model = made.model();
-  const double by_law = rates_of(model, {.cores = 4}).samples_per_s;
-  CHECK(by_law == doctest::Approx(400));
-  learn_from_fewer_cores(model, {4, 0.9 * by_law, {0.88 * by_law, 0.92 * by_law}});
-  CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(800));
-  CHECK(rates_of(model, {.cores = 4}).samples_per_s == doctest::Approx(0.9 * by_law).epsilon(0.006));
-  CHECK(rates_of(model, {.cores = 2}).samples_per_s == doctest::Approx(0.9 * by_law / 2).epsilon(0.006));
-  CHECK(rates_of(model, {.cores = 6}).samples_per_s < 0.99 * 600);
-  CHECK(rates_of(model, {.cores = 6}).samples_per_s > 0.95 * 600);
-  CHECK(rates_of(model, {.workers = 2, .cores = 4}).samples_per_s == doctest::Approx(200));  // They have a core each.
-  // What is no measurement of this law corrects nothing, and what is far off is no correction.
-  const auto learnt = [&made](const FewerCoresRecord& record, auto&& change) {
-    TrainingModel other = made.model();
-    change(other);
-    learn_from_fewer_cores(other, record);
-    return other.fewer_cores.has_value();
-  };
-  CHECK(learnt({4, 300, {290, 310}}, [](TrainingModel& /*as it is*/) {}));
-  CHECK_FALSE(learnt({8, 300, {290, 310}}, [](TrainingModel& /*as it is*/) {}));
-  CHECK_FALSE(learnt({0, 300, {290, 310}}, [](TrainingModel& /*as it is*/) {}));
-  CHECK_FALSE(learnt({4, 0, {0, 1}}, [](TrainingModel& /*as it is*/) {}));
-  CHECK_FALSE(learnt({4, 300, {290, 310}}, [](TrainingModel& other) { other.worker_cpu.reset(); }));
-  CHECK_FALSE(learnt({4, 300, {290, 310}}, [](TrainingModel& other) { other.workers = 0; }));
-  CHECK_FALSE(learnt({4, 300, {300, 300}}, [](TrainingModel& /*as it is*/) {}));  // of a single window
-  // A run of two windows says little.
-  TrainingModel unsure = made.model();
-  learn_from_fewer_cores(unsure, {4, 0.9 * by_law, {0.7 * by_law, 1.1 * by_law}});
-  CHECK(rates_of(unsure, {.cores = 4}).samples_per_s > 0.97 * by_law);
-  TrainingModel far = made.model();
-  learn_from_fewer_cores(far, {4, 100, {99, 101}});
-  CHECK(rates_of(far, {.cores = 4}).samples_per_s == doctest::Approx(0.8 * by_law).epsilon(0.006));
-}
-
 TEST_CASE("of what a drain does not see, nothing is saved by cheaper prep") {
   const Made made{.seconds = 0.0036, .cpu = 0.004, .take = 0, .step = 0.002, .outside = 0, .workers = 8, .cores = 2};
   const TrainingModel model = learnt_from(made.model(), 400);  // a millisecond more for each sample
@@ -306,28 +202,6 @@ TEST_CASE("whatever was measured, more workers and more cores are never slower, 
     std::erase_if(model.prep, [&random](const TrainingModel::Point& point) { return point.workers > 1 && random.below(3) == 0; });
     for (const TrainingModel::Point& point : model.prep)
       CHECK(rates_of(model, {.workers = point.workers}).prep == doctest::Approx(point.samples_per_s));
-    if (const auto fewer = std::floor(cores / 2); fewer >= 1 && trial % 2 == 0) {
-      TrainingModel drained = model;
-      drained.prep_fewer_cores = fewer;
-      before = 0;
-      const double error = random.uniform(0, 0.1);
-      for (const TrainingModel::Point& point : model.prep) {
-        const double on_all = rates_of(model, {.workers = point.workers}).prep;
-        const double most = std::min(before > 0 ? before * point.workers / workers_before : on_all, on_all);
-        before =
-            std::clamp(rates_of(model, {.workers = point.workers, .cores = fewer}).prep * random.uniform(0.6, 1.4), std::min(before, most), most);
-        workers_before = point.workers;
-        if (random.below(3) > 0) drained.prep_on_fewer.push_back({point.workers, before, error});
-      }
-      for (const TrainingModel::Point& point : drained.prep_on_fewer) {
-        // As far as it is sure.
-        const double by_law = rates_of(model, {.workers = point.workers, .cores = fewer}).prep;
-        const double now = rates_of(drained, {.workers = point.workers, .cores = fewer}).prep;
-        CHECK(std::abs(now / point.samples_per_s - 1) <=
-              1e-6 + std::min(200 * point.error * point.error, 1.0) * std::abs(by_law / point.samples_per_s - 1));
-      }
-      model = drained;
-    }
     TrainingModel trains = model;
     trains.ingestion = random.uniform(0.5, 2) * before;
     trains.training_cpu = random.uniform(0, 2) * cores / trains.ingestion;
@@ -382,14 +256,23 @@ TEST_CASE("a number of workers that supplies less than it should says nothing ce
   CHECK(rates_of(both, {.workers = 2}).ci95_prep.high < 175);
 }
 
-TEST_CASE("pauses between passes are no matter of the cores that prep had") {
-  const Made made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.002, .outside = 0, .workers = 8, .cores = 8};
-  TrainingModel model = made.model();
-  model.pause_seconds = 0.02;  // of 40 ms in which four cores prepare a step
-  const auto with_pause = [](double rate) { return 1 / (1 / rate + 0.02 / 16); };
-  const double measured = with_pause(0.9 * 400);
-  learn_from_fewer_cores(model, {4, measured, {0.999 * measured, 1.001 * measured}});
-  REQUIRE(model.fewer_cores);
-  CHECK(model.fewer_cores->prep_factor == doctest::Approx(0.9).epsilon(0.002));
-  CHECK(rates_of(model, {.cores = 4}).samples_per_s == doctest::Approx(measured).epsilon(0.002));
+TEST_CASE("drains that all scatter alike keep what each of them measured") {
+  TrainingModel model = Made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.0001, .outside = 0, .workers = 2, .cores = 2}.model();
+  model.prep = {{1, 100, 0.064}, {2, 160, 0.064}};
+  CHECK(rates_of(model, {}).prep == doctest::Approx(160));
+  CHECK(rates_of(model, {}).ci95_prep.low == doctest::Approx(160 * (1 - 0.064)));
+  model.prep[0].error = 0.01;  // One that is much less sure than the other one counts together with it.
+  CHECK(rates_of(model, {}).prep > 165);
+}
+
+TEST_CASE("where the cores limit prep, what all of them say of fewer is right to a tenth") {
+  const TrainingModel model = Made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.0001, .outside = 0, .workers = 8, .cores = 8}.model();
+  const auto error = [&model](int workers, double cores) {
+    const TrainingRates rates = rates_of(model, {.workers = workers, .cores = cores});
+    return (rates.ci95_prep.high - rates.ci95_prep.low) / 2 / rates.prep;
+  };
+  CHECK(error(8, 8) == doctest::Approx(0.01));
+  for (const double cores : {4.0, 2.0, 1.0}) CHECK(error(8, cores) == doctest::Approx(std::hypot(0.01, 0.1)));
+  CHECK(error(8, 7.9) < 0.011);                 // Hardly fewer are hardly less sure.
+  CHECK(error(2, 4) == doctest::Approx(0.01));  // They have a core each.
 }

@@ -401,7 +401,7 @@ TEST_CASE("the model is read from the record of a launched training") {
     CAPTURE(found);
     CHECK(rates_of(training_model(competing), {}).samples_per_s == doctest::Approx(found).epsilon(0.01));
   }
-  // One that uses up its cores beside steps that leave them alone says what a drain does not see, before fewer cores are told from it.
+  // One that uses up its cores beside steps that leave them alone says what a drain does not see.
   ProfileResult busy = competing;
   busy.host.cores = 1;
   busy.prep_by_workers.insert(busy.prep_by_workers.begin(), {1, 400, {392, 408}, 0.0, 0.0, 0.002});

@@ -30,64 +30,6 @@ TEST_CASE("a training that waits for prep: G, P, the parts of a step and the sta
   CHECK(result.run("prep")->storage_proof == StorageProof::proved);
 }
 
-TEST_CASE("what was measured on fewer cores is kept where its steps had settled") {
-  LaunchedTraining launched = prep_bound();
-  CHECK_FALSE(profile_of(launched).on_fewer_cores);
-  launched.training.on_fewer_cores = launched.training.phases.at(AttachPhase::full);
-  launched.training.on_fewer_cores->steady = true;
-  const ProfileResult result = profile_of(launched);
-  REQUIRE(result.on_fewer_cores);
-  CHECK(result.on_fewer_cores->samples_per_s == doctest::Approx(result.run("full")->samples_per_s));
-  CHECK(result.on_fewer_cores->ci95_samples_per_s.low <= result.on_fewer_cores->samples_per_s);
-  launched.training.on_fewer_cores->steady = false;
-  CHECK_FALSE(profile_of(launched).on_fewer_cores);
-  PhaseMeasurement& read = *launched.training.on_fewer_cores;
-  read.steady = true;
-  read.after->storage_bytes = read.before->storage_bytes.value_or(0) + (read.after->requested_bytes - read.before->requested_bytes) / 2;
-  CHECK_FALSE(profile_of(launched).on_fewer_cores);
-  launched.training.on_fewer_cores.emplace().steady = true;
-  CHECK_FALSE(profile_of(launched).on_fewer_cores);
-}
-
-TEST_CASE("drains on fewer cores belong to their number of workers, but for those that had more cores, read storage or failed") {
-  const auto kept = [](auto&& change) {
-    LaunchedTraining launched = prep_bound();
-    DrainMeasurement drain = launched.training.drains.front();
-    REQUIRE(drain.before);
-    drain.after->cpu_seconds = drain.before->cpu_seconds + 1.02 * to_seconds(drain.after->at - drain.before->at);
-    change(drain);
-    launched.training.drains_on_fewer_cores = {drain};
-    LaunchSettings settings;
-    settings.command = {"python3", "train.py"};
-    settings.plan.fewer_cores = 1;
-    const ProfileResult result = attached_profile(launched, settings, HostFacts{});
-    for (const WorkerPoint& point : result.prep_by_workers) CHECK((point.workers == drain.workers || !point.on_fewer_cores));
-    const auto own = std::ranges::find(result.prep_by_workers, drain.workers, &WorkerPoint::workers);
-    if (own == result.prep_by_workers.end() || !own->on_fewer_cores) return false;
-    CHECK(own->on_fewer_cores->cores == 1);
-    CHECK(own->on_fewer_cores->samples_per_s == doctest::Approx(own->samples_per_s));
-    // Of a single drain nothing tells by how much others would differ.
-    CHECK(own->on_fewer_cores->ci95_samples_per_s.low == doctest::Approx(0.8 * own->samples_per_s));
-    CHECK(own->on_fewer_cores->ci95_samples_per_s.high == doctest::Approx(1.2 * own->samples_per_s));
-    std::string text = to_json(result);
-    CHECK(to_json(profile_from_json(text, "test")) == text);
-    const std::string cores = "\"on_fewer_cores\": {\n          \"cores\": 1,";
-    const std::size_t at = text.find(cores);
-    REQUIRE(at != std::string::npos);
-    text[at + cores.size() - 2] = '0';
-    CHECK_THROWS_WITH_AS(profile_from_json(text, "test"), doctest::Contains("on_fewer_cores/cores"), Error);
-    return true;
-  };
-  CHECK(kept([](DrainMeasurement& /*as it is*/) {}));
-  CHECK_FALSE(kept([](DrainMeasurement& drain) { drain.after->cpu_seconds += to_seconds(drain.after->at - drain.before->at); }));
-  CHECK_FALSE(kept([](DrainMeasurement& drain) { drain.by_rank.begin()->second.error = "RuntimeError: no more"; }));
-  CHECK_FALSE(kept([](DrainMeasurement& drain) { drain.by_rank.clear(); }));
-  CHECK_FALSE(kept([](DrainMeasurement& drain) {
-    drain.after->requested_bytes = drain.before->requested_bytes + 1'000'000'000;
-    drain.after->storage_bytes = drain.before->storage_bytes.value_or(0) + 500'000'000;
-  }));
-}
-
 TEST_CASE("what drains differ by from one to the next is in the interval of each number of workers, as far as it had few of them") {
   const auto half_of = [](double faster, std::size_t repeated) {
     LaunchedTraining launched = prep_bound();
@@ -108,24 +50,6 @@ TEST_CASE("what drains differ by from one to the next is in the interval of each
   const auto [own, other] = half_of(1.2, 3);
   CHECK(other > 0.25);  // A standard deviation of a tenth, of four drains.
   CHECK(own < 0.75 * other);
-}
-
-TEST_CASE("a drain that had more cores than it should is no measure of how much drains differ") {
-  for (const bool escaped : {false, true}) {
-    LaunchedTraining launched = prep_bound();
-    DrainMeasurement drain = launched.training.drains.front();
-    drain.after->cpu_seconds = drain.before->cpu_seconds + to_seconds(drain.after->at - drain.before->at);
-    launched.training.drains_on_fewer_cores.assign(4, drain);
-    DrainMeasurement& last = launched.training.drains_on_fewer_cores.back();
-    for (auto& [rank, drained] : last.by_rank)
-      for (double& samples : drained.samples) samples *= 2;
-    if (escaped) last.after->cpu_seconds += to_seconds(last.after->at - last.before->at);
-    LaunchSettings settings;
-    settings.command = {"python3", "train.py"};
-    settings.plan.fewer_cores = 1;
-    const RateRecord prep = *attached_profile(launched, settings, HostFacts{}).prep;
-    CHECK((prep.ci95_samples_per_s.low > 0.9 * prep.samples_per_s) == escaped);
-  }
 }
 
 TEST_CASE("tokens of a sample, short shared memory and processes that were not watched are told") {

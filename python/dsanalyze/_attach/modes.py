@@ -1,6 +1,7 @@
 """Where batches come from: the script's own iterators, kept batches, or second loaders; and what a change of that takes.
 
-Modes go one way, and full comes once more in the end: no iterator owes the script what it would have delivered meanwhile, but an epoch keeps its length.
+Modes go one way, and where the launcher lets go, all batches are the script's own again. So no iterator owes the script what it would have delivered
+meanwhile, but an epoch keeps its length.
 """
 from time import monotonic_ns as now
 

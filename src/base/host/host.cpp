@@ -122,7 +122,7 @@ void yield_to_other_threads() {
   static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), lower));
 }
 
-bool set_thread_affinity(const std::vector<int>& cpus, int thread) {
+bool set_thread_affinity(const std::vector<int>& cpus) {
   if (cpus.empty() || *std::ranges::min_element(cpus) < 0) return false;
   const auto count = static_cast<std::size_t>(*std::ranges::max_element(cpus)) + 1;
   const std::size_t bytes = CPU_ALLOC_SIZE(count);
@@ -133,7 +133,7 @@ bool set_thread_affinity(const std::vector<int>& cpus, int thread) {
   if (!set) return false;
   CPU_ZERO_S(bytes, set.get());
   for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set.get());
-  return ::sched_setaffinity(thread, bytes, set.get()) == 0;
+  return ::sched_setaffinity(0, bytes, set.get()) == 0;
 }
 
 std::uint64_t allow_open_files(std::uint64_t wanted) {

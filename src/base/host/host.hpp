@@ -49,9 +49,8 @@ HostFacts read_host_facts(const std::filesystem::path& root = "/");
 /// "0-3,8", as the kernel writes sets of CPUs and nodes: 0, 1, 2, 3, 8. What is no number is left out.
 std::vector<int> parse_cpu_list(std::string_view text);
 
-/// Restricts a thread, and threads that it starts from then on, to `cpus`. `thread` is its number; 0: the calling one. Returns false, with the reason
-/// in errno, if the system refuses.
-bool set_thread_affinity(const std::vector<int>& cpus, int thread = 0);
+/// Restricts the calling thread, and threads that it starts from then on, to `cpus`. Returns false, with the reason in errno, if the system refuses.
+bool set_thread_affinity(const std::vector<int>& cpus);
 /// Threads of usual priority that want its core get it at once, as far as the system permits.
 void yield_to_other_threads();
 

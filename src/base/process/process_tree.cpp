@@ -11,12 +11,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <set>
 #include <sstream>
 #include <thread>
 
 #include "base/error.hpp"
-#include "base/host/host.hpp"
 #include "base/system/files.hpp"
 #include "processes.hpp"
 
@@ -46,20 +44,6 @@ std::optional<Bytes> counted(const std::string& text, std::string_view name) {
   const auto at = text.find(name);
   if (at == std::string::npos) return std::nullopt;
   return std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
-}
-
-/// That a thread may use; empty where it has ended.
-std::vector<int> cpus_of(const std::filesystem::path& thread) {
-  try {
-    const std::string status = read_file(thread / "status");
-    const auto line = status.find("\nCpus_allowed_list:");
-    if (line == std::string::npos) return {};
-    const auto begin = status.find('\t', line);
-    return begin == std::string::npos ? std::vector<int>{}
-                                      : parse_cpu_list(std::string_view(status).substr(begin + 1, status.find('\n', begin) - begin - 1));
-  } catch (const Error&) {
-    return {};
-  }
 }
 
 /// "some avg10=0.00 avg60=0.00 avg300=0.00 total=123": microseconds, in <proc>/pressure/io.
@@ -107,27 +91,6 @@ std::vector<TreeProcess> ProcessTree::living() const {
   for (ProcessFacts& process : descendants(list_processes(m_proc), m_root))
     if (!has_ended(process)) living.push_back({process.pid, process.parent, std::move(process.command)});
   return living;
-}
-
-std::optional<std::size_t> ProcessTree::restrict_to(const std::vector<int>& cpus) const {
-  // A thread that starts while its process is looked through has its creator's CPUs: those of before, if that comes later.
-  constexpr int looks = 3;
-  std::set<int> seen;
-  std::size_t had_others = 0;
-  for (int look = 0; look < looks; ++look) {
-    for (const TreeProcess& process : living()) {
-      std::error_code ignored;  // It may have ended.
-      for (const auto& thread : std::filesystem::directory_iterator(m_proc / std::to_string(process.pid) / "task", ignored)) {
-        const int id = std::atoi(thread.path().filename().c_str());
-        if (!seen.insert(id).second) continue;
-        const std::vector<int> before = cpus_of(thread.path());
-        if (std::ranges::all_of(before, [&cpus](int cpu) { return std::ranges::find(cpus, cpu) != cpus.end(); })) continue;
-        if (!set_thread_affinity(cpus, id) && errno != ESRCH) return std::nullopt;
-        ++had_others;
-      }
-    }
-  }
-  return had_others;
 }
 
 TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to) {

@@ -69,9 +69,6 @@ class ProcessTree {
   /// The memory that each uses now, by PID, without pages of files: of what several share, each has its part (PSS). Without those of which the kernel
   /// does not say it. It looks at each of their pages, which takes milliseconds for a gigabyte.
   [[nodiscard]] std::map<int, Bytes> memory() const;
-  /// Restricts all threads of the descendants, and what they start, to these of the system's CPUs. How many threads could use others before; nothing
-  /// where the kernel refuses it of one, which may leave others restricted.
-  [[nodiscard]] std::optional<std::size_t> restrict_to(const std::vector<int>& cpus) const;
   /// Whether this process has a file mapped whose path contains this.
   [[nodiscard]] bool maps(int process, std::string_view part_of_path) const;
 

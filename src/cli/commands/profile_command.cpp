@@ -218,12 +218,11 @@ std::string launch_plan(const LaunchSettings& settings) {
 }
 
 /// P is measured at 1, 2, 4, ... workers as far as there are cores, and at twice as many where these are few: workers that share a core can supply
-/// less together than one that has it. P and the training as found are measured once more on half of the cores.
+/// less together than one that has it.
 void plan_launch(LaunchSettings& settings, const HostFacts& host) {
   constexpr int most_sharing = 16;
   const int most = std::max(host.worker_count(), std::min(2 * host.worker_count(), most_sharing));
   for (int workers = 1; workers <= most; workers *= 2) settings.plan.worker_counts.push_back(workers);
-  settings.plan.fewer_cores = host.worker_count() / 2;
   settings.plan.kept_bytes = std::min(settings.plan.kept_bytes, host.memory_usable / 16);
   settings.plan.device_use = gpu_use();
 }

@@ -109,22 +109,6 @@ struct WaitsRecord {
   std::vector<RankWaitsRecord> by_rank;           ///< where there are several
 };
 
-/// The training as found, measured once more on fewer cores than it may use.
-struct FewerCoresRecord {
-  int cores = 1;
-  double samples_per_s = 0;
-  Interval ci95_samples_per_s;
-  std::optional<double> compute_seconds_per_step{};  ///< WaitsRecord::compute there
-};
-
-/// The loader alone, drained on fewer cores than the training may use.
-struct FewerCoresPoint {
-  int cores = 1;
-  double samples_per_s = 0;
-  Interval ci95_samples_per_s;
-  std::optional<double> busy_take_over_seconds_per_sample{};  ///< as WorkerPoint's
-};
-
 /// The finding that other programs had the cores while P was measured, and not while the training ran as found, or the other way round.
 constexpr const char* beside_others_code = "prep-beside-others";
 
@@ -233,7 +217,6 @@ struct WorkerPoint {
   std::optional<double> workers_waited_seconds_per_sample{};  ///< in which their threads were ready to compute and had no core
   std::optional<double> take_over_seconds_per_sample{};       ///< of a batch that lies ready, until the training process has it
   std::optional<double> busy_take_over_seconds_per_sample{};  ///< the same while the workers prepare further batches
-  std::optional<FewerCoresPoint> on_fewer_cores{};            ///< the same number of workers, drained on fewer cores
 };
 
 /// A file or folder that the words of a launched command name, or that makes its loader, as it was when the command was profiled.

@@ -323,7 +323,6 @@ struct ProfileResult {
   std::vector<std::string> command;                ///< of a launched training; empty: dsanalyze's own loader was measured
   std::optional<LoaderRecord> loader;              ///< with `command`
   std::optional<WaitsRecord> waits;                ///< with `command`
-  std::optional<FewerCoresRecord> on_fewer_cores;  ///< with `command`
   std::optional<LaunchRecord> launch;              ///< with `command`
   std::optional<FixRecord> fix;                    ///< with `command`: where a change was found that makes it faster
   std::optional<double> hot_main_threads{};        ///< of that CPU time, the part of the workers' main threads, which `hot` divides

@@ -51,8 +51,8 @@ std::string cpus_text(const std::vector<int>& cpus);
 std::optional<double> read_before(const LaunchedTraining& launched, const DrainMeasurement& drain);
 
 /// P of the loader's drains: ProfileResult::prep, prep_by_workers and the run "prep". What a stream reads from storage once it is begun again, other
-/// than it read before, is not prep's: then P is left out, and the finding prep-not-separable says so. `fewer_cores`: those of drains_on_fewer_cores.
-void take_drains(const LaunchedTraining& launched, int fewer_cores, ProfileResult& result);
+/// than it read before, is not prep's: then P is left out, and the finding prep-not-separable says so.
+void take_drains(const LaunchedTraining& launched, ProfileResult& result);
 
 /// Whether P was left out so, and with it what a run with the data in memory would give.
 bool is_prep_left_out(const ProfileResult& result);

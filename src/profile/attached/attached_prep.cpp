@@ -175,33 +175,11 @@ RateRecord rate_of_drains(const Drains& drains, double scatter, const std::strin
   return rate;
 }
 
-/// Whether it had no more than these cores, and its data in memory.
-bool is_on_cores(const DrainMeasurement& drain, int cores) {
-  constexpr double clock_error = 0.1;
-  constexpr double least_from_storage = 0.02;
-  const RunRecord run = prep_run(drain);
-  return run.cores_used.value_or(0) <= cores + clock_error && !(run.storage_bytes && read_storage(run, least_from_storage));
-}
-
 /// The drains with as many workers as `first` that say the same of as much.
 Drains alike(const LaunchedTraining& launched, const DrainMeasurement& first) {
   Drains drains = launched.training.drains_of(first.workers);
   std::erase_if(drains, [&](const DrainMeasurement* each) { return each != &first && !is_alike(launched, *each, first); });
   return drains;
-}
-
-Drains alike_on_fewer_cores(const LaunchedTraining& launched, const DrainMeasurement& first, int cores) {
-  Drains drains = launched.training.drains_on_fewer_cores_of(first.workers);
-  std::erase_if(drains, [&](const DrainMeasurement* each) { return !is_on_cores(*each, cores) || !is_alike(launched, *each, first); });
-  return drains;
-}
-
-std::optional<FewerCoresPoint> on_fewer_cores(const Drains& drains, int cores, double scatter) {
-  // Too few were repeated to say it: drains of half a second on one core, of the same loader, differed by that from one another.
-  constexpr double unrepeated_scatter = 0.2;
-  if (stretches_of(drains).empty()) return std::nullopt;
-  const RateRecord rate = rate_of_drains(drains, scatter > 0 ? scatter : unrepeated_scatter, "");
-  return FewerCoresPoint{cores, rate.samples_per_s, rate.ci95_samples_per_s, take_over_seconds(drains, &DrainedMessage::busy_takes, &busy_take)};
 }
 
 void leave_out(const LaunchedTraining& launched, const DrainMeasurement& drain, ProfileResult& result) {
@@ -251,20 +229,14 @@ std::optional<double> read_before(const LaunchedTraining& launched, const DrainM
   return static_cast<double>(again) / static_cast<double>(all);
 }
 
-void take_drains(const LaunchedTraining& launched, int fewer_cores, ProfileResult& result) {
+void take_drains(const LaunchedTraining& launched, ProfileResult& result) {
   const AttachedTraining& training = launched.training;
-  std::vector<Drains> on_all;
-  std::vector<Drains> on_fewer;
-  for (const DrainMeasurement& drain : training.drains) {
-    on_all.push_back(alike(launched, drain));
-    on_fewer.push_back(alike_on_fewer_cores(launched, drain, fewer_cores));
-  }
-  std::vector<Drains> repeated = on_all;
-  repeated.insert(repeated.end(), on_fewer.begin(), on_fewer.end());
-  const double scatter = scatter_of(repeated);
+  std::vector<Drains> all;
+  for (const DrainMeasurement& drain : training.drains) all.push_back(alike(launched, drain));
+  const double scatter = scatter_of(all);
   for (std::size_t at = 0; at < training.drains.size(); ++at) {
     const DrainMeasurement& drain = training.drains[at];
-    const Drains& drains = on_all[at];
+    const Drains& drains = all[at];
     if (stretches_of(drain).empty()) continue;
     const RateRecord rate = rate_of_drains(
         drains, scatter, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
@@ -276,7 +248,6 @@ void take_drains(const LaunchedTraining& launched, int fewer_cores, ProfileResul
     }
     WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s};
     take_cpu(drains, point);
-    point.on_fewer_cores = on_fewer_cores(on_fewer[at], fewer_cores, scatter);
     result.prep_by_workers.push_back(point);
     if (!result.prep && own) {
       result.prep = rate;

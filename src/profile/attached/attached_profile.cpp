@@ -344,17 +344,6 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   return record;
 }
 
-/// Nothing where it was not measured, had not settled, or read from storage, which is no matter of cores.
-std::optional<FewerCoresRecord> fewer_cores_record(const AttachedTraining& training, int cores) {
-  if (!training.on_fewer_cores || !training.on_fewer_cores->steady) return std::nullopt;
-  const std::vector<Stretch> stretches = stretches_of(*training.on_fewer_cores);
-  RunRecord run;
-  take_use(training.on_fewer_cores->before, training.on_fewer_cores->after, run);
-  if (stretches.empty() || (run.storage_bytes && read_storage(run, least_loss))) return std::nullopt;
-  const RateRecord rate = rate_record(stretches, "");
-  return FewerCoresRecord{cores, rate.samples_per_s, rate.ci95_samples_per_s, waits_of(*training.on_fewer_cores).compute.seconds_per_step};
-}
-
 }  // namespace
 
 ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host) {
@@ -379,7 +368,6 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   }
   result.host = host_record(host, training);
   result.launch->cores = chosen_cores(training, result.host.cores);
-  result.on_fewer_cores = fewer_cores_record(training, settings.plan.fewer_cores);
   result.settings.batch_size = training.loader->batch_size.value_or(0);
   result.settings.accelerators = rank_count(training);
   result.settings.workers = training.loader->workers;
@@ -400,7 +388,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     take_rate(*result.ingestion, *synthetic);
     result.runs.push_back(std::move(*synthetic));
   }
-  take_drains(launched, settings.plan.fewer_cores, result);
+  take_drains(launched, result);
   if (result.waits) take_supplies(training, *result.waits);
   if (auto busy = run_of(training, AttachPhase::busy)) result.runs.push_back(std::move(*busy));
   if (auto cached = run_of(training, AttachPhase::cached); cached && !(is_prep_left_out(result) && came_from_storage(*cached, tolerated_fraction)))

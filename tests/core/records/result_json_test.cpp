@@ -100,6 +100,19 @@ TEST_CASE("fields that a later version added are ignored") {
   CHECK(to_json(profile_from_json(document.dump(), "p.json")) == to_json(test::full_profile()));
 }
 
+TEST_CASE("what an older version measured and this one does not is ignored") {
+  json document = full_document();
+  document["on_fewer_cores"] = {{"cores", 1}, {"samples_per_s", 100}, {"ci95_samples_per_s", {{"low", 99}, {"high", 101}}}};
+  json point = {
+      {"workers", 2}, {"samples_per_s", 200}, {"ci95_samples_per_s", {{"low", 198}, {"high", 202}}}, {"main_thread_seconds_per_sample", nullptr}};
+  point["on_fewer_cores"] = document["on_fewer_cores"];
+  document["curves"]["P_by_workers"] = json::array({point});
+  const ProfileResult read = profile_from_json(document.dump(), "p.json");
+  REQUIRE(read.prep_by_workers.size() == 1);
+  CHECK(read.prep_by_workers[0].samples_per_s == 200);
+  CHECK(to_json(read).find("on_fewer_cores") == std::string::npos);
+}
+
 TEST_CASE("a profile of another schema is refused") {
   json document = full_document();
   document["schema"] = "dsanalyze.profile/2";

@@ -141,22 +141,6 @@ struct Fields<SteadyRecord> {
 };
 
 template <>
-struct Fields<FewerCoresRecord> {
-  using R = FewerCoresRecord;
-  static constexpr std::tuple list{field("cores", &R::cores).in(1, std::numeric_limits<int>::max()), field("samples_per_s", &R::samples_per_s),
-                                   field("ci95_samples_per_s", &R::ci95_samples_per_s),
-                                   field("compute_seconds_per_step", &R::compute_seconds_per_step).omitted()};
-};
-
-template <>
-struct Fields<FewerCoresPoint> {
-  using R = FewerCoresPoint;
-  static constexpr std::tuple list{field("cores", &R::cores).in(1, std::numeric_limits<int>::max()), field("samples_per_s", &R::samples_per_s),
-                                   field("ci95_samples_per_s", &R::ci95_samples_per_s),
-                                   field("busy_take_over_seconds_per_sample", &R::busy_take_over_seconds_per_sample).omitted()};
-};
-
-template <>
 struct Fields<OwnPrepRecord> {
   using R = OwnPrepRecord;
   static constexpr std::tuple list{field("samples_per_s", &R::samples_per_s),
@@ -193,8 +177,7 @@ struct Fields<WorkerPoint> {
                                    field("workers_seconds_per_sample", &R::workers_seconds_per_sample).omitted(),
                                    field("workers_waited_seconds_per_sample", &R::workers_waited_seconds_per_sample).omitted(),
                                    field("take_over_seconds_per_sample", &R::take_over_seconds_per_sample).omitted(),
-                                   field("busy_take_over_seconds_per_sample", &R::busy_take_over_seconds_per_sample).omitted(),
-                                   field("on_fewer_cores", &R::on_fewer_cores).omitted()};
+                                   field("busy_take_over_seconds_per_sample", &R::busy_take_over_seconds_per_sample).omitted()};
 };
 
 template <>

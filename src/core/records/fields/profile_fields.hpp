@@ -293,7 +293,6 @@ struct Fields<ProfileResult> {
                                    field("command", &R::command).omitted(),
                                    field("loader", &R::loader).omitted(),
                                    field("waits", &R::waits).omitted(),
-                                   field("on_fewer_cores", &R::on_fewer_cores).omitted(),
                                    field("launch", &R::launch).omitted(),
                                    field("fix", &R::fix).omitted(),
                                    field("reads", &R::reads).omitted(),
