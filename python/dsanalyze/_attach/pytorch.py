@@ -8,7 +8,7 @@ from time import monotonic_ns as now, sleep
 import torch
 from torch.utils.data import dataloader as loaders
 
-from . import batches, changes, facts, framework, others
+from . import batches, changes, facts, framework
 from .gradients import Gradients
 from .hook import hook
 from .iteration import Iteration, Record
@@ -224,4 +224,3 @@ def install():
         hook.spent.follow_saves(torch)
         # Workers that are ended leave the sockets behind by which they hand over tensors; the launcher removes this folder.
         multiprocessing.process.current_process()._config.setdefault('tempdir', os.path.dirname(os.environ['DSANALYZE_ATTACH']))
-    others.install(lambda: hook.waiting or hook.engine is not None and not hook.engine.off)

@@ -24,7 +24,7 @@ class Stream:
             self.as_it_is = False
             return self.iterable
         try:
-            begun = self._pass()
+            begun = iter(self.iterable)
         except Exception:
             begun = self._last() if self._last is not None else None
             if begun is None:
@@ -35,9 +35,6 @@ class Stream:
         except TypeError:
             self._last = lambda: begun
         return begun
-
-    def _pass(self):
-        return getattr(getattr(type(self.iterable), '__iter__', None), 'dsanalyze_own', iter)(self.iterable)  # others.py
 
     def goes_on(self):
         """Whether no second pass can be begun beside the first: a generator, an iterator that resets itself at its end."""
