@@ -69,8 +69,6 @@ class Conductor {
   /// run on other servers.
   Answers tick(Nanoseconds now);
 
-  /// What all processes of the training use now, which counts for what is being measured.
-  void take_memory(Bytes memory);
   /// What the page cache may use beside the training. A quarter of it is for the subset, where the plan does not say how much: what the kernel has
   /// found to be in use keeps its place in memory, and a subset that has no room would come from storage again.
   void take_room(Bytes usable) {

@@ -362,7 +362,7 @@ class Launch {
   void look_at_memory(Nanoseconds now) {
     if (!m_launched.heard || now < m_next_memory_look) return;
     const Nanoseconds used_before = thread_cpu_time();
-    if (const auto memory = m_memory.look(m_tree)) m_conductor.take_memory(*memory);
+    m_memory.look(m_tree);
     m_next_memory_look = m_clock.now() + std::max(to_nanoseconds(memory_seconds), looks_apart * (thread_cpu_time() - used_before));
   }
 

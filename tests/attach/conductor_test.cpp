@@ -408,29 +408,6 @@ TEST_CASE("what a drained stream takes to begin again is no part of P, unless ea
   }
 }
 
-TEST_CASE("the memory that is seen while a phase is measured is that phase's, and what is read ahead of the drains is none's") {
-  Training training;
-  GrowingMemory memory;
-  Conductor::Plan plan;
-  plan.seconds = 60;
-  plan.worker_counts = {1};
-  Conductor conductor = memory.conductor(plan);
-  conductor.take_memory(1 << 30);  // Before the first step.
-  memory.seen = &conductor;
-  training.run(conductor);
-  const AttachedTraining& measured = conductor.training();
-  const Bytes full = measured.phases.at(AttachPhase::full).memory_peak.value_or(0);
-  const Bytes synthetic = measured.phases.at(AttachPhase::synthetic).memory_peak.value_or(0);
-  const Bytes prep = measured.drains.front().memory_peak.value_or(0);
-  const Bytes cached = measured.phases.at(AttachPhase::cached).memory_peak.value_or(0);
-  CHECK(0 < full);
-  CHECK(full < cached);
-  CHECK(cached < synthetic);
-  CHECK(synthetic < prep);
-  CHECK(prep < (1 << 30));
-  CHECK_FALSE(measured.warm->memory_peak);
-}
-
 TEST_CASE("the rate of a stream that reads from storage when it is begun again is not said before it is known what it read") {
   for (const auto& [style, from_storage, told] : {std::tuple{LoaderRecord::Style::iterable, Bytes{8} << 20, false},
                                                   {LoaderRecord::Style::iterable, Bytes{1000}, true},
