@@ -89,7 +89,6 @@ class Launch {
     m_launched.training = m_conductor.end(m_clock.now());
     m_launched.finished = m_conductor.finished();
     if (m_settings.mode == AttachMode::passive) {
-      m_launched.left_behind = m_tree.living();
       if (!m_launched.heard) check_hook();
       if (!m_launched.heard && m_deaf) fail(unheard_text(*m_deaf));
     }
