@@ -292,7 +292,6 @@ void Conductor::take_windows() {
 Answer Conductor::measure(Nanoseconds now) {
   take_windows();
   if (enough(now)) return next_stage(now);
-  say_waiting_so_far();
   return RunSteps{window_steps()};
 }
 

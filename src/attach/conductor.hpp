@@ -143,7 +143,6 @@ class Conductor {
   Answer start_stage(Stage stage, Nanoseconds now);
   Answer next_drain(Nanoseconds now);
   [[nodiscard]] std::string waiting_text() const;
-  void say_waiting_so_far();
   void say_phase() const;
   void say_time() const;
   void say_prep() const;
@@ -209,7 +208,6 @@ class Conductor {
   std::optional<Nanoseconds> m_elsewhere_since{};  ///< ranks are missing of which it is certain that they do not start here any more
   Stage m_stage = Stage::full;
   bool m_warming_up = true;
-  bool m_said_waiting = false;
   bool m_rank_failed = false;  ///< ended by an exception of its own
   Nanoseconds m_now = 0;
   std::optional<Nanoseconds> m_begin;  ///< of the first phase
