@@ -33,15 +33,6 @@ AttachPhase Conductor::phase() const {
 
 PhaseMeasurement& Conductor::measurement() { return m_training.phases[phase()]; }
 
-void Conductor::take_memory(Bytes memory) {
-  const auto take = [memory](std::optional<Bytes>& peak) { peak = std::max(peak.value_or(0), memory); };
-  if (m_stage == Stage::drains) {
-    if (!m_training.drains.empty()) take(drain().memory_peak);
-  } else if (!is_draining() && !finished()) {
-    if (const auto measured = m_training.phases.find(phase()); measured != m_training.phases.end()) take(measured->second.memory_peak);
-  }
-}
-
 Conductor::Answers Conductor::receive(int member, const HookMessage& message, Nanoseconds now) {
   Member& sender = m_members[member];
   if (const auto* hello = std::get_if<HelloMessage>(&message)) {
@@ -298,7 +289,6 @@ void Conductor::take_windows() {
 Answer Conductor::measure(Nanoseconds now) {
   take_windows();
   if (enough(now)) return next_stage(now);
-  say_waiting_so_far();
   return RunSteps{window_steps()};
 }
 

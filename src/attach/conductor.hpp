@@ -65,8 +65,6 @@ class Conductor {
   /// run on other servers.
   Answers tick(Nanoseconds now);
 
-  /// What all processes of the training use now, which counts for what is being measured.
-  void take_memory(Bytes memory);
   /// What the page cache may use beside the training. A quarter of it is for the subset, where the plan does not say how much: what the kernel has
   /// found to be in use keeps its place in memory, and a subset that has no room would come from storage again.
   void take_room(Bytes usable) {
@@ -138,7 +136,6 @@ class Conductor {
   Answer start_stage(Stage stage, Nanoseconds now);
   Answer next_drain(Nanoseconds now);
   [[nodiscard]] std::string waiting_text() const;
-  void say_waiting_so_far();
   void say_phase() const;
   void say_time() const;
   void say_prep() const;
@@ -189,7 +186,6 @@ class Conductor {
   std::optional<Nanoseconds> m_elsewhere_since{};  ///< ranks are missing of which it is certain that they do not start here any more
   Stage m_stage = Stage::full;
   bool m_warming_up = true;
-  bool m_said_waiting = false;
   bool m_rank_failed = false;  ///< ended by an exception of its own
   Nanoseconds m_now = 0;
   std::optional<Nanoseconds> m_begin;  ///< of the first phase

@@ -9,7 +9,6 @@
 
 #include "base/statistics.hpp"
 #include "base/text/enum_names.hpp"
-#include "base/text/units.hpp"
 #include "conductor.hpp"
 
 /// What is said while the phases go on: the answers that come before the verdict.
@@ -22,16 +21,6 @@ std::string Conductor::waiting_text() const {
   if (full == m_training.phases.end() || m_training.fetched_in_thread()) return "";
   const auto waiting = waiting_fraction(full->second);
   return waiting ? fmt::format("as found, each step waits {:.2g} % of its time for a batch", 100 * *waiting) : "";
-}
-
-/// The first phase may take a quarter of the budget; what it has measured by then is an answer.
-void Conductor::say_waiting_so_far() {
-  if (m_stage != Stage::full || m_said_waiting) return;
-  const PhaseMeasurement& full = measurement();
-  for (const auto& [rank, windows] : full.by_rank)
-    if (windows.size() < least_windows) return;
-  m_said_waiting = true;
-  if (const std::string waiting = waiting_text(); !waiting.empty()) m_events.note("so far: " + waiting);
 }
 
 void Conductor::say_phase() const {
@@ -68,27 +57,14 @@ void Conductor::say_time() const {
   m_events.note(text);
 }
 
-/// G and P of the script's own workers. Without workers the loader and the training take turns, so that neither is the slower one.
+/// P of the script's own workers.
 void Conductor::say_prep() const {
   const DrainMeasurement& drain = m_training.drains.front();
   const Estimate prep = estimate_of_ratio(stretches_of(drain));
-  const auto synthetic = m_training.phases.find(AttachPhase::synthetic);
-  if (prep.windows == 0 || synthetic == m_training.phases.end()) return;
-  constexpr Bytes few_bytes = Bytes{1} << 20;
-  // Whether that is what the stream had read before is known in the end.
-  if (m_training.loader && m_training.loader->style == LoaderRecord::Style::iterable && drain.before && drain.after && drain.before->storage_bytes &&
-      drain.after->storage_bytes && *drain.after->storage_bytes > *drain.before->storage_bytes + few_bytes)
-    return m_events.note("prep: the stream read data from storage when it was begun again, so its rate is not told yet");
-  const Estimate demand = estimate_of_ratio(stretches_of(synthetic->second));
-  const bool watched = m_training.loader && m_training.loader->style == LoaderRecord::Style::watched;
+  if (prep.windows == 0) return;
   std::string note = fmt::format("prep: {:.1f} samples/s", prep.value);
-  if (!watched) note += fmt::format(" with {} worker{}", drain.workers, drain.workers == 1 ? "" : "s");
-  if ((drain.workers > 0 || watched) && demand.windows > 0) {
-    const char* const compared = prep.ci95.high < demand.ci95.low   ? "slower than"
-                                 : prep.ci95.low > demand.ci95.high ? "faster than"
-                                                                    : "about as fast as";
-    note += fmt::format("; the loader alone is {} the training with batches at hand ({} samples/s)", compared, format_number(demand.value));
-  }
+  if (!m_training.loader || m_training.loader->style != LoaderRecord::Style::watched)
+    note += fmt::format(" with {} worker{}", drain.workers, drain.workers == 1 ? "" : "s");
   m_events.note(note);
 }
 

@@ -89,7 +89,6 @@ class Launch {
     m_launched.training = m_conductor.end(m_clock.now());
     m_launched.finished = m_conductor.finished();
     if (m_settings.mode == AttachMode::passive) {
-      m_launched.left_behind = m_tree.living();
       if (!m_launched.heard) check_hook();
       if (!m_launched.heard && m_deaf) fail(unheard_text(*m_deaf));
     }
@@ -357,7 +356,7 @@ class Launch {
   void look_at_memory(Nanoseconds now) {
     if (!m_launched.heard || now < m_next_memory_look) return;
     const Nanoseconds used_before = thread_cpu_time();
-    if (const auto memory = m_memory.look(m_tree)) m_conductor.take_memory(*memory);
+    m_memory.look(m_tree);
     m_next_memory_look = m_clock.now() + std::max(to_nanoseconds(memory_seconds), looks_apart * (thread_cpu_time() - used_before));
   }
 

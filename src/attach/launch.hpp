@@ -56,7 +56,6 @@ struct LaunchSettings {
 struct LaunchedTraining {
   AttachedTraining training;
   std::optional<int> exit_status, signal;  ///< of the command; neither where it was ended because all phases were over
-  std::vector<TreeProcess> left_behind;    ///< passive: descendants that outlive the command
   TreeUse use;
   double seconds = 0;
   std::vector<ProcessUse> others{};      ///< phases: other programs, by what they used of the CPU meanwhile, the busiest first

@@ -19,9 +19,8 @@ std::uint64_t MemoryWatch::kills() {
   return 0;
 }
 
-std::optional<Bytes> MemoryWatch::look(const ProcessTree& tree) {
+void MemoryWatch::look(const ProcessTree& tree) {
   const std::map<int, Bytes> uses = tree.memory();
-  if (uses.empty()) return std::nullopt;
   Bytes all = 0;
   for (const auto& [process, bytes] : uses) {
     const auto [use, is_new] = m_uses.try_emplace(process, Use{"", bytes, bytes});
@@ -31,7 +30,6 @@ std::optional<Bytes> MemoryWatch::look(const ProcessTree& tree) {
   for (const TreeProcess& process : tree.living())
     if (const auto use = m_uses.find(process.pid); use != m_uses.end()) use->second.command = process.command;
   m_peak = std::max(m_peak, all);
-  return all;
 }
 
 std::string MemoryWatch::kills_text() const {

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "base/process/process_tree.hpp"
@@ -16,8 +15,8 @@ class MemoryWatch {
  public:
   MemoryWatch() : m_kills(kills()) {}
 
-  /// All together; nothing where the kernel does not say. Takes milliseconds for a gigabyte.
-  std::optional<Bytes> look(const ProcessTree& tree);
+  /// Takes milliseconds for a gigabyte.
+  void look(const ProcessTree& tree);
   /// "; meanwhile the kernel ended 1 process of this machine, as memory was short (out of memory): ..." with the peak of all and the processes that
   /// have grown most. Empty where it has ended none.
   [[nodiscard]] std::string kills_text() const;

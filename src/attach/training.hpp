@@ -36,9 +36,8 @@ struct PhaseMeasurement {
   std::optional<std::uint64_t> pass_steps{};  ///< of the last whole pass that was seen
   bool too_slow = false;                      ///< its steps take so long that there was no time to see whether they are steady
   std::optional<TreeUse> before, after;
-  std::optional<Bytes> memory_peak{};  ///< of all processes together, by looks during it
-  std::vector<double> device_use{};    ///< looks at the GPUs that train: the share of the second before each in which they computed
-  std::uint64_t kept_batches = 0;      ///< busy and synthetic: handed out in turn, from the first one on in each window
+  std::vector<double> device_use{};  ///< looks at the GPUs that train: the share of the second before each in which they computed
+  std::uint64_t kept_batches = 0;    ///< busy and synthetic: handed out in turn, from the first one on in each window
 };
 
 /// How many ranks a training has, and how many of them run in processes of this command that have the hook.
@@ -55,7 +54,6 @@ struct DrainMeasurement {
   int workers = 0;
   std::map<int, DrainedMessage> by_rank;
   std::optional<TreeUse> before, after;
-  std::optional<Bytes> memory_peak{};
 };
 
 /// What a rank's script did beside its training steps in the phase full.

@@ -89,7 +89,7 @@ class Training:
         self.optimizer = True
         frameworks.use(types.SimpleNamespace(gradients_enabled=lambda: True, has_optimizer=lambda: self.optimizer, follow_ranks=lambda: None, training_is_known=lambda: None,
                                               gpus=lambda: ()))
-        engines.facts.rank = lambda: {'rank': 0, 'world': world, 'local_rank': 0}
+        engines.facts.rank = lambda: {'rank': 0, 'world': world}
         link = types.SimpleNamespace(offer=self.messages.append, lost=False)
         self.engine = passives.Passive(link)
 

@@ -181,20 +181,6 @@ inline Conductor made(double seconds, EventSink& events = null_events()) {
   return {plan, [] { return TreeUse{}; }, events};
 }
 
-/// Memory that a conductor sees grow at each look, from when `seen` is set to it.
-struct GrowingMemory {
-  Conductor* seen = nullptr;
-  Bytes bytes = 0;
-
-  Conductor conductor(const Conductor::Plan& plan) {
-    const auto look = [this] {
-      if (seen != nullptr) seen->take_memory(bytes += 1000);
-      return TreeUse{};
-    };
-    return {plan, look, null_events()};
-  }
-};
-
 /// Keeps the lines that it is told.
 struct Notes : EventSink {
   std::vector<std::string> lines;

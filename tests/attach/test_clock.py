@@ -94,7 +94,7 @@ class Parts(unittest.TestCase):
         window = clock.take_left(ranks=False)
         self.assertEqual((window['begin'], window['end']), (0, 1700))
         self.assertEqual([window[part] for part in ('wait', 'compute', 'outside', 'hook')], [[90, 90], [600, 600], [280, 0], [30, 10]])
-        self.assertEqual(clock.gap.report(2000), {'begin': 1700, 'end': 2000, 'start': 30, 'validation': 100, 'ranks': 0})
+        self.assertEqual(clock.gap.report(2000), {'begin': 1700, 'end': 2000, 'start': 30, 'validation': 100})
 
     def test_a_pass_that_was_left_in_the_middle_of_a_step_ends_before_it_and_one_on_a_device_when_that_is_done(self):
         for stepped, end, steps in ((False, 1000, 1), (True, 1950, 2)):

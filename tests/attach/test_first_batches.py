@@ -145,7 +145,7 @@ for epoch in range(3):
                 output, connection = self.launch(text)
                 self.assertEqual(output, 'epoch 40\n' * 3)
                 self.check(connection)
-                self.assertEqual([start['epoch'] for start in connection.at('start')], [0, 1, 2])
+                self.assertEqual(len(connection.at('start')), 3)
                 self.assertEqual(set(steps_of(connection.windows(), 'validation')), {0})
                 for start in connection.at('start')[1:]:
                     # A worker's own time is none of this process's.

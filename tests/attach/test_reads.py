@@ -44,14 +44,12 @@ class Reads(ProgramTest):
         trace = self.folder / 'trace'
         result = self.profile('--trace', trace)
         reads = result['reads']
-        self.assertEqual((reads['files'], reads['file_bytes'], reads['mapped_files'], reads['lost_requests']), (files, files * size, 0, 0))
+        self.assertEqual((reads['files'], reads['file_bytes'], reads['mapped_files']), (files, files * size, 0))
         self.assertEqual(reads['processes'], 2)
         # Python reads a file in one call and the end of it in another, which has no bytes.
         self.assertEqual(reads['mean_request_bytes'], size)
         self.assertGreater(reads['requests_per_sample'], 0)
         self.assertLess(reads['ordered_fraction'], 0.3)
-        self.assertGreater(reads['seen_fraction'], 0.95)
-        self.assertLess(reads['seen_fraction'], 1.05)
         self.assertEqual({'reads-untraced', 'reads-partly-seen', 'reads-mapped'} & set(self.findings(result)), set())
         self.check_storage(result)
         view = subprocess.run([program, 'report', self.saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=True)
@@ -90,7 +88,6 @@ class Reads(ProgramTest):
 
     def test_what_a_program_without_tracer_reads_is_missed_and_named(self):
         result = self.profile(command=['--program', os.environ['STATIC_COPY'], '--step', '0.02'])
-        self.assertLess(result['reads']['seen_fraction'], 0.95)
         self.assertIn('reads-partly-seen', self.findings(result))
         self.assertIn('a part', self.findings(result)['storage-not-separable'])
 

@@ -52,7 +52,6 @@ for epoch in range(2):
 ''')
         self.assertEqual(output, 'epoch 40\nepoch 40\n')
         self.check(connection)
-        self.assertEqual(connection.of('loader')[0]['shuffle'], True)
         self.assertEqual(sum(sum(window['validation']) for window in connection.windows()), 8 * 10 * 1_000_000)
 
     def test_evaluation_over_the_training_loader_is_not_training(self):
@@ -85,7 +84,7 @@ for epoch in range(3):
 '''.replace('LOOK', look).replace('OPTIONS', options))
                 self.assertEqual(output, 'epoch 40\n' * 3)
                 self.check(connection)
-                self.assertEqual([start['epoch'] for start in connection.at('start')], [0, 1, 2])
+                self.assertEqual(len(connection.at('start')), 3)
                 steps = sum(len(window['wait']) for window in connection.windows())
                 self.assertEqual(steps, 119)
 
@@ -147,7 +146,7 @@ for epoch in range(4):
 ''')
         self.assertEqual(output, 'epoch 40\n' * 4)
         self.check(connection, primaries=4)
-        self.assertEqual([start['epoch'] for start in connection.at('start')], [0, 1, 2, 3])
+        self.assertEqual(len(connection.at('start')), 4)
 
     def test_a_loop_that_looks_one_batch_ahead_keeps_its_epochs(self):
         output, connection = self.launch('''

@@ -19,21 +19,19 @@ def write(folder, name, text):
 
 
 class Start(unittest.TestCase):
-    def test_the_first_message_names_the_process_and_its_torch(self):
+    def test_the_first_message_names_the_process(self):
         launcher = Launcher()
         output = launcher.start(train, '--samples', 8)
         self.assertIn('done 2', output)
         hello = launcher.first.messages[0]
-        self.assertEqual((hello['t'], hello['version'], hello['rank'], hello['world']), ('hello', 1, 0, 1))
-        self.assertEqual(hello['argv'][0], str(train))
-        self.assertIn('.', hello['torch'])
+        self.assertEqual((hello['t'], hello['rank'], hello['world']), ('hello', 0, 1))
+        self.assertGreater(hello['pid'], 0)
 
     def test_a_script_whose_name_is_no_text_is_followed(self):
         launcher = Launcher(Plan(run(5), then=end))
         name = os.path.join(os.fsencode(launcher.folder.name), b'tr\xe4in.py')
         shutil.copy(train, name)
         launcher.run(os.fsdecode(name), '--samples', 80)
-        self.assertTrue(launcher.first.of('hello')[0]['argv'][0].endswith('tr?in.py'))
         self.assertTrue(launcher.first.of('loader')[0]['file'].endswith('tr?in.py'))
 
     def test_the_loader_is_named_with_the_line_that_makes_it(self):
@@ -42,7 +40,7 @@ class Start(unittest.TestCase):
         loader, = launcher.first.of('loader')
         self.assertEqual((loader['primary'], loader['name'], loader['dataset_class']), (True, 'torch.utils.data.DataLoader', '__main__.Map'))
         self.assertEqual((loader['workers'], loader['prefetch'], loader['batch_size'], loader['batches'], loader['samples']), (2, 2, 4, 8, 32))
-        self.assertEqual((loader['style'], loader['shuffle'], loader['start_method']), ('map', True, 'fork'))
+        self.assertEqual((loader['style'], loader['start_method']), ('map', 'fork'))
         self.assertEqual(loader['file'], str(train))
         self.assertIn('loader = DataLoader(', train.read_text().splitlines()[loader['line'] - 1])
 

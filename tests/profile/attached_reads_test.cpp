@@ -72,7 +72,6 @@ TEST_CASE("what the loader reads is counted by sample, over the windows of the r
   CHECK(reads.concurrency == doctest::Approx(1.6));
   CHECK(*reads.sequential_fraction == doctest::Approx(1));
   CHECK(*reads.ordered_fraction == doctest::Approx(0));
-  CHECK(*reads.seen_fraction == doctest::Approx(1));
 }
 
 TEST_CASE("what a loader reads ahead between two epochs counts, and what a validation reads there does not") {

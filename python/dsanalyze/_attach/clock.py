@@ -10,11 +10,10 @@ class Gap:
         self.begin = begin
         self.start = 0
         self.validation = 0
-        self.ranks = 0
         self.optimizer_steps = 0
 
     def report(self, end):
-        return {'begin': self.begin, 'end': end, 'start': self.start, 'validation': self.validation, 'ranks': self.ranks}
+        return {'begin': self.begin, 'end': end, 'start': self.start, 'validation': self.validation}
 
 
 class StepClock:
@@ -124,13 +123,11 @@ class StepClock:
     def waited_for_ranks(self, duration):
         if self.shortcut is not None:
             self.shortcut.waited_for_ranks(duration)
-        elif self._open is None:
-            if self.gap is not None:
-                self.gap.ranks += duration
-        elif self.stepped or self._paused:
-            self._outside_ranks += duration
-        else:
-            self._ranks += duration
+        elif self._open is not None:
+            if self.stepped or self._paused:
+                self._outside_ranks += duration
+            else:
+                self._ranks += duration
 
     def synchronised(self, duration):
         """The device was waited for at the end of a window; that is the last step's computing."""
@@ -254,7 +251,6 @@ class StepClock:
                               followed, followed + after + validation))
             self.gap = Gap(end)
             self.gap.validation = self._validation - validation
-            self.gap.ranks = self._outside_ranks
         elif end is not None:
             self.gap = Gap(end)
             self.gap.validation = self._validation

@@ -34,7 +34,7 @@ class Engine:
         self.world = 1
         self.send = send
         self._said = set()
-        self._loaders = 0
+        self._introduced = False  # A loader, to the launcher.
         self._inside = set()  # Threads that are inside of an iterator's own __next__.
         self._thread_known = False
         self.apart = False  # Batches are fetched in another thread than optimizers step in.
@@ -140,7 +140,7 @@ class Engine:
             self.step_over(entered)
         trains = framework.current.gradients_enabled() or iteration.without_gradients
         # Where a thread of its own fetches the batches, the one that trains may be about to introduce their loader.
-        if trains and record.training and record.id is not None:
+        if trains and record.training and record.introduced:
             current = self.is_current(iteration)
             if current and record is self.roles.primary:
                 iteration.thread = get_ident()
@@ -418,19 +418,17 @@ class Engine:
 
     def _introduce(self, record):
         """A loader is now known to train, or to be the primary one."""
-        number = record.id
-        if number is None:
-            if not self._loaders:
+        if not record.introduced:
+            if not self._introduced:
+                self._introduced = True
                 self.tell_rank()
                 framework.current.training_is_known()
                 self.send(facts.device())
-            number = self._loaders
-            self._loaders += 1
             iterator = record.current.iterator() if record.current is not None else None
             if iterator is not None:
                 record.facts['samples'], record.facts['batches'] = record.kind.lengths(iterator, record.facts, self.careful)
-        self.send(dict(record.facts, t='loader', id=number, primary=record is self.roles.primary, made_anew=record.made_anew))
-        record.id = number
+        self.send(dict(record.facts, t='loader', primary=record is self.roles.primary, made_anew=record.made_anew))
+        record.introduced = True
         if record.goes_on:
             self.note('stream-goes-on', 'What is watched is its own iterator, and no second pass can be begun beside it: its rate alone was measured on the batches that '
                       'follow, whether they came from memory or from storage.')

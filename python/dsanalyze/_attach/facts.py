@@ -7,41 +7,33 @@ from . import framework
 from .shared_memory import error_text
 
 rank_variables = (
-    ('RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE'),
-    ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK', 'OMPI_COMM_WORLD_LOCAL_SIZE'),
-    ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_LOCALID', ''),  # Of a job that starts no ranks, too.
+    ('RANK', 'WORLD_SIZE', 'LOCAL_WORLD_SIZE'),
+    ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_SIZE'),
+    ('SLURM_PROCID', 'SLURM_NTASKS', ''),  # Of a job that starts no ranks, too.
 )
 _standard_library = os.path.dirname(os.__file__) + os.sep
 _own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def rank():
-    """Rank, world, local rank and local world (None: not known): what the library that trains has for them, which `distributed` says, or else the
+    """Rank, world and local world (None: not known): what the library that trains has for them, which `distributed` says, or else the
     environment."""
-    local, local_world = 0, None
-    found = (0, 1)
+    local_world, found = None, (0, 1)
     for names in rank_variables:
         values = [os.environ.get(name, '') for name in names]
         if values[0].isdigit() and values[1].isdigit():
             found = int(values[0]), int(values[1])
-            local = int(values[2]) if values[2].isdigit() else 0
-            local_world = int(values[3]) if values[3].isdigit() else None
+            local_world = int(values[2]) if values[2].isdigit() else None
             break
     of_library = framework.current.rank()
     found = of_library or found
-    return {'rank': found[0], 'world': found[1], 'local_rank': local, 'local_world': local_world, 'distributed': of_library is not None}
-
-
-def hello():
-    """Asks no device: a script may still choose one."""
-    return {'t': 'hello', 'version': 1, 'pid': os.getpid(), 'parent': os.getppid(), 'argv': list(getattr(sys, 'argv', [])),
-            'python': '.'.join(map(str, sys.version_info[:3])), 'torch': framework.current.version, 'cuda': False, 'device': '', 'threads': None}
+    return {'rank': found[0], 'world': found[1], 'local_world': local_world, 'distributed': of_library is not None}
 
 
 def device():
     """Sent with the first training loader, when the script has chosen its device."""
-    cuda, name, threads = framework.current.device()
-    return {'t': 'device', 'cuda': cuda, 'device': name or _processor(), 'threads': threads, 'cpus': sorted(os.sched_getaffinity(0)),
+    cuda, name = framework.current.device()
+    return {'t': 'device', 'cuda': cuda, 'device': name or _processor(), 'cpus': sorted(os.sched_getaffinity(0)),
             'libraries': ''.join(framework.current.folders[:1]), 'gpus': ','.join(framework.current.gpus())}
 
 

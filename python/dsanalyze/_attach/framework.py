@@ -9,7 +9,6 @@ class Framework:
     """A script that trains by JAX, by TensorFlow, or by means of its own. Threads: any."""
 
     folders = ()  # Files in them are none of the script's.
-    version = None
 
     @staticmethod
     def gradients_enabled():
@@ -36,12 +35,12 @@ class Framework:
         return (state.process_id, state.num_processes) if (getattr(state, 'num_processes', None) or 1) > 1 else None
 
     def device(self):
-        """(whether it is another one than the CPU, its name, the number of threads that compute); None of what is not known."""
+        """(whether it is another one than the CPU, its name); None of what is not known."""
         found = [backend.devices()[0].device_kind for backend in _jax_backends() if backend.platform != 'cpu']
         tensorflow = _tensorflow()
         if tensorflow is not None:
             found += [device.name for device in tensorflow.config.list_logical_devices('GPU')]
-        return bool(found), found[0] if found else None, None
+        return bool(found), found[0] if found else None
 
     def gpus(self):
         """UUIDs of those that train, as NVML names them; nothing where that is not known."""

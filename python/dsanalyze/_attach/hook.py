@@ -51,7 +51,7 @@ class Hook:
                 os._exit(1)  # the launcher is lost, and with it what this run was for
             return
         rank = facts.rank()
-        link.send(dict(facts.hello(), **rank))
+        link.send(dict(rank, t='hello', pid=os.getpid()))
         engine = Passive(link) if self.passive else Phases(link)
         engine.rank = rank
         self.engine = engine
@@ -117,7 +117,7 @@ class Hook:
             error = facts.last_error()  # First: a worker's death that is still to be heard of raises in here.
             if engine.roles.primary is None:
                 engine.seen.tell()
-            engine.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None, error=error))
+            engine.send(dict(engine.finish(), t='bye', error=error))
             engine.link.flush()
             engine.link.close()
         except Exception:  # There is no one left to hear of it.

@@ -21,8 +21,8 @@ class Record:
         self.marked = False  # The script says that a pass through the loop over it is a training step: dsanalyze.watch().
         self.served = 0  # Batches, of all passes.
         self.sampling = 0  # Nanoseconds in which its sampler chose batches since a checkpoint, but for the first of each pass.
-        self.id = None
         self.training = False
+        self.introduced = False  # The launcher has heard of it.
         self.each_step = 1  # Batches that a step takes of it.
         self.lists = []
         self.replay = None

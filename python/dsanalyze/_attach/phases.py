@@ -33,7 +33,6 @@ class Phases(Engine):
         self._remaining = 0
         self._steps = 0  # That were begun on the long way.
         self._validated = -2  # How many there were when the last validation began.
-        self._epoch = -1
         self._loaders_apart = False  # Several threads ask training loaders for batches.
         self._untold = None  # Why a script that goes on is followed no further.
         self.clock.follows_left = True
@@ -163,7 +162,6 @@ class Phases(Engine):
                 if self.clock.left is not None:
                     self._tell_left(iteration)
                 iteration.announced = True
-                self._epoch += 1
             self.checkpoint('start' if first else 'window', iteration, entered)
             self._remaining -= 1
             iteration.clocked = True
@@ -285,9 +283,7 @@ class Phases(Engine):
                 return
 
     def _at(self, why, iteration, **more):
-        message = {'t': 'at', 'why': why, 'epoch': self._epoch, 'step': iteration.handed}
-        if iteration.left() is not None:
-            message['left'] = iteration.left()
+        message = {'t': 'at', 'why': why, 'step': iteration.handed}
         if iteration.record.tokens:
             message['tokens'] = iteration.record.tokens
         if iteration.record.picture:
@@ -311,7 +307,7 @@ class Phases(Engine):
 
     def end(self, status=0):
         """Ends the process: the results of this run are thrown away."""
-        self.link.send({'t': 'bye', 'exit': 0})
+        self.link.send({'t': 'bye'})
         for _, iterator in self.modes.live():
             for worker in getattr(iterator, '_workers', ()):
                 worker.terminate()

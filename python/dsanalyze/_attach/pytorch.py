@@ -8,7 +8,7 @@ from time import monotonic_ns as now, sleep
 import torch
 from torch.utils.data import dataloader as loaders
 
-from . import batches, changes, facts, framework, others
+from . import batches, changes, facts, framework
 from .gradients import Gradients
 from .hook import hook
 from .iteration import Iteration, Record
@@ -30,7 +30,6 @@ class PyTorch(framework.Framework):
     """A script that has imported PyTorch, and may train by it, or by another library on batches of a DataLoader."""
 
     folders = (os.path.dirname(torch.__file__) + os.sep,)
-    version = str(torch.__version__)
     gradients_enabled = staticmethod(torch.is_grad_enabled)  # Inference mode disables them, too.
 
     def __init__(self, gradients):
@@ -56,9 +55,8 @@ class PyTorch(framework.Framework):
 
     def device(self):
         for device in self._gradients.devices:
-            return True, torch.cuda.get_device_name(device), torch.get_num_threads()
-        cuda, name, _ = super().device()
-        return cuda, name, torch.get_num_threads()
+            return True, torch.cuda.get_device_name(device)
+        return super().device()
 
     def gpus(self):
         """Of optimizers' parameters; PyTorch tells them since 2.3."""
@@ -224,4 +222,3 @@ def install():
         hook.spent.follow_saves(torch)
         # Workers that are ended leave the sockets behind by which they hand over tensors; the launcher removes this folder.
         multiprocessing.process.current_process()._config.setdefault('tempdir', os.path.dirname(os.environ['DSANALYZE_ATTACH']))
-    others.install(lambda: hook.waiting or hook.engine is not None and not hook.engine.off)

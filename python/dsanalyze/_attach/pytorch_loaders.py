@@ -139,11 +139,6 @@ def _attribute(value, name, default=None):
     return default
 
 
-def _shuffles(loader):
-    sampler = getattr(loader, 'sampler', None)
-    return bool(_attribute(sampler, 'shuffle')) or isinstance(sampler, (samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler))
-
-
 def loader_facts(loader, origin):
     """What can be said without an effect on the loader. How long it is comes later: lengths()."""
     iterable = loader._dataset_kind == loaders._DatasetKind.Iterable
@@ -156,7 +151,7 @@ def loader_facts(loader, origin):
             'version': str(torch.__version__), 'dataset_class': facts.name_of(loader.dataset), 'workers': loader.num_workers,
             'prefetch': loader.prefetch_factor if loader.num_workers else 0, 'pin_memory': bool(loader.pin_memory),
             'persistent': bool(loader.persistent_workers), 'batch_size': batch_size if isinstance(batch_size, int) else None,
-            'batches': None, 'samples': None, 'style': 'iterable' if iterable else 'map', 'shuffle': _shuffles(loader),
+            'batches': None, 'samples': None, 'style': 'iterable' if iterable else 'map',
             'start_method': context.get_start_method() if context is not None else _default_start_method(), 'drop_last': bool(_attribute(None if iterable else loader.batch_sampler, 'drop_last', loader.drop_last)),
             'file': origin[0], 'line': origin[1]}
 

@@ -24,7 +24,7 @@ class Stream:
             self.as_it_is = False
             return self.iterable
         try:
-            begun = self._pass()
+            begun = iter(self.iterable)
         except Exception:
             begun = self._last() if self._last is not None else None
             if begun is None:
@@ -35,9 +35,6 @@ class Stream:
         except TypeError:
             self._last = lambda: begun
         return begun
-
-    def _pass(self):
-        return getattr(getattr(type(self.iterable), '__iter__', None), 'dsanalyze_own', iter)(self.iterable)  # others.py
 
     def goes_on(self):
         """Whether no second pass can be begun beside the first: a generator, an iterator that resets itself at its end."""
@@ -136,7 +133,7 @@ class Loader:
 def _record(stream, origin):
     of = facts.name_of(stream.iterable)
     found = {'name': of, 'dataset_class': of, 'version': stream.version(), 'workers': 0, 'prefetch': 0, 'pin_memory': False, 'persistent': False,
-             'batch_size': None, 'batches': None, 'samples': None, 'style': 'watched', 'shuffle': False, 'start_method': None, 'drop_last': False,
+             'batch_size': None, 'batches': None, 'samples': None, 'style': 'watched', 'start_method': None, 'drop_last': False,
              'file': origin[0], 'line': origin[1]}
     recipe = {'dataset': stream, 'batch_size': None, 'num_workers': 0, 'collate_fn': None, 'auto_collation': False}
     return Record(found, None if hook.passive else recipe, Iterables)

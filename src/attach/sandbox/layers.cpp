@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -66,11 +65,6 @@ std::vector<NewLayer> ownerless(const fs::path& layers) {
   return found;
 }
 
-/// An overlay notes of a copy what it is one of; what took the place of another file by a rename is none.
-bool was_copied(const fs::path& file) {
-  return ::lgetxattr(file.c_str(), "trusted.overlay.origin", nullptr, 0) >= 0 || ::lgetxattr(file.c_str(), "user.overlay.origin", nullptr, 0) >= 0;
-}
-
 }  // namespace
 
 fs::path made_layers_folder(const fs::path& layers) {
@@ -108,11 +102,6 @@ void add_contents(const fs::path& upper, const fs::path& folder, SandboxContents
     const fs::path outside = folder / each->path().lexically_relative(upper);
     ++contents.files;
     contents.bytes += static_cast<Bytes>(facts.st_size);
-    struct stat before {};
-    if (S_ISREG(facts.st_mode) && was_copied(each->path()) && ::stat(outside.c_str(), &before) == 0) {
-      contents.copied.insert(outside);
-      contents.copied_bytes += static_cast<Bytes>(before.st_size);
-    }
     if (contents.named.size() < most_named && outside.native().find("/__pycache__/") == std::string::npos) contents.named.push_back(outside);
   }
 }

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -31,8 +30,6 @@ struct SandboxContents {
   std::size_t files = 0;           ///< written, those that were there before too
   Bytes bytes = 0;                 ///< of them
   std::vector<std::string> named;  ///< the first of them
-  std::set<std::string> copied;    ///< those that were there before, and were copied when they were opened for writing
-  Bytes copied_bytes = 0;          ///< their size outside
   bool full = false;               ///< no space is left for more
 };
 

@@ -110,7 +110,6 @@ RingHeader* made_ring(ProcessState& process) {
     for (size_t i = 0; i < sizeof ring_magic; ++i) ring->magic[i] = ring_magic[i];
     ring->version = ring_version;
     ring->slots = ring_slots;
-    ring->begin = monotonic_now();
     result = hand_over(memory);
   }
   close_raw(memory);
@@ -206,7 +205,6 @@ struct PathParts {
   uint32_t first_length = 0;
   const char* second = "";
   uint32_t second_length = 0;
-  uint32_t flags = 0;
   [[nodiscard]] uint32_t length() const { return first_length + second_length; }
   [[nodiscard]] char at(uint32_t i) const { return i < first_length ? first[i] : second[i - first_length]; }
 };
@@ -216,7 +214,7 @@ bool write_file(RingHeader& ring, RecordKind kind, uint32_t open, const struct s
   const uint64_t place = claim(ring, slots);
   if (place == no_place) return false;
   auto& file = reinterpret_cast<FileSlot&>(slot_at(ring, place + 1));
-  file = {facts.st_dev, facts.st_ino, facts.st_mode, path.flags, 0};
+  file = {facts.st_dev, facts.st_ino};
   for (uint32_t i = 0; i < path.length(); ++i) reinterpret_cast<char*>(&slot_at(ring, place + 2 + i / sizeof(Slot)))[i % sizeof(Slot)] = path.at(i);
   Slot& slot = slot_at(ring, place);
   slot.open = open;
@@ -281,7 +279,6 @@ PathParts parts_of(int descriptor, const char* path, bool in_folder, char* buffe
   } else if (path != nullptr) {
     parts.first = path;
     parts.first_length = length_of(path);
-    parts.flags = relative_path;
   }
   return parts;
 }

@@ -40,13 +40,9 @@ static_assert(sizeof(Slot) == 32);
 struct FileSlot {
   uint64_t device;
   uint64_t inode;
-  uint32_t mode;  ///< st_mode
-  uint32_t flags;
-  uint64_t reserved;
 };
-static_assert(sizeof(FileSlot) == sizeof(Slot));
+static_assert(sizeof(FileSlot) <= sizeof(Slot));
 
-constexpr uint32_t relative_path = 1;  ///< of FileSlot::flags: what the process passed, relative to a folder that is not known
 constexpr uint32_t most_path_bytes = 4096;
 constexpr uint32_t kind_bits = 4;
 constexpr uint32_t duration_unit = 64;
@@ -56,7 +52,6 @@ struct RingHeader {
   char magic[8];
   uint32_t version;
   uint32_t slots;
-  uint64_t begin;             ///< CLOCK_MONOTONIC, nanoseconds
   alignas(64) uint64_t head;  ///< slots that were claimed so far
   alignas(64) uint64_t tail;  ///< slots that the launcher has taken
   alignas(64) uint64_t lost_records;

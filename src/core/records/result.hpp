@@ -162,7 +162,6 @@ struct RunRecord {
   std::uint64_t cache_hits = 0;
   std::uint64_t cache_misses = 0;
   std::optional<double> cores_used{};             ///< of a launched training: CPU seconds of all its processes, each second of the run
-  std::optional<Bytes> memory_peak_bytes{};       ///< of a launched training: the most that all its processes were seen to use together
   std::optional<double> device_use_fraction{};    ///< of a launched training: of the run, in which its GPUs computed, by NVML
   std::optional<double> storage_wait_fraction{};  ///< of a launched training: of the run, in which some process of the machine waited for storage
   std::optional<FetchedRecord> beyond_epochs;     ///< of these three, what was fetched for none of `epochs`: fetched_beyond_epochs()

@@ -248,9 +248,6 @@ void find_attached_problems(const LaunchedTraining& launched, const LaunchSettin
   } else if (!launched.failure.empty()) {
     result.findings.push_back({"passive-cut-short", Severity::warning, printable(launched.failure)});
   }
-  for (const TreeProcess& left : launched.left_behind)
-    result.findings.push_back(
-        {"processes-left", Severity::info, fmt::format("the command left process {} ({}) running.", left.pid, printable(left.command))});
   find_storage_reads(result);
   find_odd_steps(launched, result);
   constexpr double most_unexplained = 0.01;

@@ -79,10 +79,8 @@ void find_attached_problems(const LaunchedTraining& launched, const LaunchSettin
 
 // sandbox_findings.cpp
 
-/// What became of what the command wrote. `copying_seconds`: see below. Pure.
-std::vector<Finding> sandbox_findings(const SandboxContents& contents, double copying_seconds);
-/// How long the command waited while files that it opened for writing were copied into its sandbox; as far as its reads were traced.
-double copying_seconds(const AccessTrace& accesses, const SandboxContents& contents);
+/// What became of what the command wrote. Pure.
+std::vector<Finding> sandbox_findings(const SandboxContents& contents);
 /// That, or why there was no sandbox.
 void tell_sandbox(const LaunchedTraining& launched, const LaunchSettings& settings, ProfileResult& result);
 

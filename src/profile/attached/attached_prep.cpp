@@ -29,7 +29,6 @@ RunRecord prep_run(const DrainMeasurement& drain) {
   RunRecord run;
   run.name = "prep";
   take_use(drain.before, drain.after, run);
-  run.memory_peak_bytes = drain.memory_peak;
   for (const auto& [rank, drained] : drain.by_rank) {
     run.samples += static_cast<std::uint64_t>(std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0));
     if (!drained.delivered.empty()) run.seconds = std::max(run.seconds, to_seconds(drained.delivered.back() - drained.begin));
@@ -55,7 +54,6 @@ RunRecord prep_run(const Drains& drains, const RateRecord& rate) {
     all.seconds = seconds += next.seconds;
     all.requested_bytes += next.requested_bytes;
     all.storage_bytes = all.storage_bytes && next.storage_bytes ? std::optional(*all.storage_bytes + *next.storage_bytes) : std::nullopt;
-    if (next.memory_peak_bytes) all.memory_peak_bytes = std::max(all.memory_peak_bytes.value_or(0), *next.memory_peak_bytes);
   }
   take_rate(rate, all);
   return all;

@@ -122,7 +122,6 @@ std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase ph
   run.name = enum_name(phase);
   take_rate(rate_record(stretches, ""), run);
   take_use(found->second.before, found->second.after, run);
-  run.memory_peak_bytes = found->second.memory_peak;
   if (const std::vector<double>& use = found->second.device_use; !use.empty()) run.device_use_fraction = median(use);
   for (const auto& [rank, windows] : found->second.by_rank) {
     double seconds = 0;

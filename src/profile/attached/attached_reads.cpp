@@ -45,7 +45,6 @@ class Reads {
   ReadsRecord record() {
     const double samples = m_counted.samples();
     m_record.samples = static_cast<std::uint64_t>(samples);
-    m_record.lost_requests = m_trace.lost_accesses + m_trace.left_out;
     for (const FileAccess& access : m_trace.accesses)
       if (m_counted.holds(access)) add(access);
     m_record.processes = static_cast<int>(m_orders.size());
@@ -134,12 +133,11 @@ void find_unseen(const AccessTrace& trace, const PhaseMeasurement& full, Profile
   if (full.before && full.after && full.before->traced_bytes && full.after->traced_bytes) {
     asked = full.after->requested_bytes - std::min(full.before->requested_bytes, full.after->requested_bytes);
     seen = *full.after->traced_bytes - std::min(*full.before->traced_bytes, *full.after->traced_bytes);
-    if (asked > 0) reads.seen_fraction = static_cast<double>(seen) / static_cast<double>(asked);
   }
   if (full.before && full.after && full.before->network_bytes && full.after->network_bytes &&
       *full.after->network_bytes > *full.before->network_bytes)
     reads.network_bytes = *full.after->network_bytes - *full.before->network_bytes;
-  const bool gap = reads.seen_fraction && *reads.seen_fraction < least_seen && asked - seen >= worth_naming;
+  const bool gap = static_cast<double>(seen) < least_seen * static_cast<double>(asked) && asked - seen >= worth_naming;
   if (gap) {
     std::string cause = trace.untraced.empty() ? "" : fmt::format(" Not traced: {}.", untraced_text(trace));
     if (!trace.with_io_uring.empty())

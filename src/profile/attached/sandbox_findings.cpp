@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -18,7 +17,7 @@ std::string count_text(std::size_t count) { return fmt::format("{} file{}", coun
 
 }  // namespace
 
-std::vector<Finding> sandbox_findings(const SandboxContents& contents, double copying_seconds) {
+std::vector<Finding> sandbox_findings(const SandboxContents& contents) {
   constexpr std::size_t most_named = 3;
   std::vector<Finding> findings;
   if (contents.files > 0) {
@@ -29,31 +28,11 @@ std::vector<Finding> sandbox_findings(const SandboxContents& contents, double co
                      count_text(contents.files), format_bytes(contents.bytes), printable(fmt::format("{}", fmt::join(named, ", "))),
                      contents.files > named.size() ? ", ..." : "")});
   }
-  if (!contents.copied.empty())
-    findings.push_back(
-        {"outputs-copied", Severity::info,
-         fmt::format("{} of {} {} copied into the sandbox when the command opened {} for writing, which took {}. An ordinary run "
-                     "copies nothing; what was read for that is in the bytes from storage.",
-                     count_text(contents.copied.size()), format_bytes(contents.copied_bytes), contents.copied.size() == 1 ? "was" : "were",
-                     contents.copied.size() == 1 ? "it" : "them", format_seconds(copying_seconds))});
   if (contents.full)
     findings.push_back(
         {"sandbox-full", Severity::warning,
          "the folder of the sandbox has no space left, which the command saw as a full disk. Name a folder with more by --sandbox DIR."});
   return findings;
-}
-
-double copying_seconds(const AccessTrace& accesses, const SandboxContents& contents) {
-  std::map<std::uint32_t, double> longest;
-  for (const FileAccess& access : accesses.accesses) {
-    if (access.kind != AccessKind::open || access.nanoseconds == 0) continue;
-    double& seconds = longest[access.file];
-    seconds = std::max(seconds, to_seconds(access.nanoseconds));
-  }
-  double all = 0;
-  for (const auto& [file, seconds] : longest)
-    if (contents.copied.contains(accesses.files[file].path)) all += seconds;
-  return all;
 }
 
 void tell_sandbox(const LaunchedTraining& launched, const LaunchSettings& settings, ProfileResult& result) {
@@ -65,9 +44,7 @@ void tell_sandbox(const LaunchedTraining& launched, const LaunchSettings& settin
                      "(docker run --cap-add SYS_ADMIN --security-opt apparmor=unconfined).",
                      printable(settings.sandbox->refusal))});
   if (!launched.sandbox) return;
-  const SandboxContents contents = launched.sandbox->contents();
-  const double seconds = launched.accesses ? copying_seconds(*launched.accesses, contents) : 0;
-  std::ranges::move(sandbox_findings(contents, seconds), std::back_inserter(result.findings));
+  std::ranges::move(sandbox_findings(launched.sandbox->contents()), std::back_inserter(result.findings));
 }
 
 }  // namespace dsanalyze

@@ -107,10 +107,10 @@ for epoch in range(int(sys.argv[1])):
             daemon()
 ''')
         self.profile(sys.executable, script, 100000)  # Nothing is left of it.
-        run = self.run_program('--passive', '--json', command=[sys.executable, script, 1])
+        run = self.run_program('--passive', command=[sys.executable, script, 1])
         self.assertEqual(run.returncode, 0, run.stderr)
-        left, = [finding['message'] for finding in json.loads(run.stdout)['findings'] if finding['code'] == 'processes-left']
-        number = int(left.split('process ')[1].split()[0])
+        left, = processes_of(self.mark, what='stat')
+        number = int(left.split()[0])
         self.assertIn(str(script), pathlib.Path(f'/proc/{number}/cmdline').read_text())
         self.assertEqual(os.getsid(number) == os.getsid(0), False)
         os.kill(number, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Whether loaders of other libraries are followed as they are, or by `dsanalyze.watch()`: one small training each, the same photographs, the same network.
+"""Whether loaders of other libraries are followed, those that are no DataLoader by `dsanalyze.watch()`: one small training each, the same photographs, the same network.
 
 usage: other_loaders.py PROGRAM --photos FOLDER [--python PYTHON] [--only NAMES] [--time-budget S] [--json FILE]
 
@@ -113,8 +113,8 @@ class Pairs:
 if not os.path.exists(WORK + "/photos.beton"):
     DatasetWriter(WORK + "/photos.beton", {"image": RGBImageField(write_mode="jpg"), "label": IntField()}, num_workers=1).from_indexed_dataset(Pairs())
 train(Loader(WORK + "/photos.beton", batch_size=BATCH, num_workers=WORKERS, order=OrderOption.RANDOM, drop_last=True,
-             pipelines={"image": [CenterCropRGBImageDecoder((64, 64), 1.0), ToTensor(), ToTorchImage()], "label": [IntDecoder(), ToTensor()]}))''',
-    "DALI, dsanalyze.watch()": r'''
+             pipelines={"image": [CenterCropRGBImageDecoder((64, 64), 1.0), ToTensor(), ToTorchImage()], "label": [IntDecoder(), ToTensor()]}), watch=True)''',
+    "DALI": r'''
 from nvidia.dali import fn, pipeline_def, types
 from nvidia.dali.plugin.pytorch import DALIGenericIterator
 @pipeline_def(batch_size=BATCH, num_threads=WORKERS, device_id=None)
@@ -123,22 +123,13 @@ def pipeline():
     return fn.resize(fn.decoders.image(content, device="cpu"), size=(64, 64)), label
 built = pipeline(); built.build()
 train(DALIGenericIterator([built], ["image", "label"], reader_name="reader", auto_reset=True), watch=True)''',
-    "DALI as it is": r'''
-from nvidia.dali import fn, pipeline_def, types
-from nvidia.dali.plugin.pytorch import DALIGenericIterator
-@pipeline_def(batch_size=BATCH, num_threads=WORKERS, device_id=None)
-def pipeline():
-    content, label = fn.readers.file(files=FILES, labels=[0] * len(FILES), name="reader")
-    return fn.resize(fn.decoders.image(content, device="cpu"), size=(64, 64)), label
-built = pipeline(); built.build()
-train(DALIGenericIterator([built], ["image", "label"], reader_name="reader", auto_reset=True))''',
     "SPDL": r'''
 import spdl.dataloader
 def content(at):
     with open(FILES[at], "rb") as file: return decoded(file.read())
 def stacked(images): return torch.stack(images), 0
-train(spdl.dataloader.DataLoader(range(len(FILES)), batch_size=BATCH, preprocessor=content, aggregator=stacked, num_threads=WORKERS))''',
-    "a generator, dsanalyze.watch()": r'''
+train(spdl.dataloader.DataLoader(range(len(FILES)), batch_size=BATCH, preprocessor=content, aggregator=stacked, num_threads=WORKERS), watch=True)''',
+    "a generator": r'''
 def batches():
     for at in range(0, len(FILES) - BATCH, BATCH):
         yield torch.stack([decoded(open(name, "rb").read()) for name in FILES[at:at + BATCH]]), 0

@@ -114,9 +114,7 @@ struct Fields<ReadsRecord> {
                                    field("ordered_fraction", &R::ordered_fraction).in(0, 1),
                                    field("mapped_files", &R::mapped_files),
                                    field("mapped_bytes", &R::mapped_bytes),
-                                   field("seen_fraction", &R::seen_fraction),
                                    field("network_bytes", &R::network_bytes).omitted(),
-                                   field("lost_requests", &R::lost_requests),
                                    field("dataset_bytes", &R::dataset_bytes).omitted(),
                                    field("dataset_path", &R::dataset_path).omitted(),
                                    field("page_cache_bytes", &R::page_cache_bytes).omitted()};

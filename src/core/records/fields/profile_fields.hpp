@@ -162,7 +162,6 @@ struct Fields<RunRecord> {
                                    field("timeline", &R::timeline),
                                    field("storage_proof", &R::storage_proof).omitted().not_null(),
                                    field("cores_used", &R::cores_used).omitted(),
-                                   field("memory_peak_bytes", &R::memory_peak_bytes).omitted(),
                                    field("device_use_fraction", &R::device_use_fraction).omitted(),
                                    field("storage_wait_fraction", &R::storage_wait_fraction).omitted(),
                                    field("beyond_epochs", &R::beyond_epochs).omitted(),
