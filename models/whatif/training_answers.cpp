@@ -250,17 +250,12 @@ void find_idle_storage(const TrainingModel& model, const WhatIfQuestion& questio
                    format_bytes(model.storage->dataset_bytes), format_bytes(model.storage->page_cache_bytes))});
 }
 
-void find_order_limits(const TrainingModel& model, const WhatIfQuestion& question, WhatIfResult& result) {
+void find_order_limits(const WhatIfQuestion& question, WhatIfResult& result) {
   if (std::ranges::count(question.orders, OrderKind::shards) == 0) return;
-  const bool measured = !model.storage->shard_curve.empty();
   result.findings.push_back(
       {"shards-not-read", Finding::Severity::info,
-       fmt::format(
-           "In shards, samples are read {}. What reading a shard's members costs the CPU is not in the answer: convert the dataset, and profile the "
-           "script that reads it (docs/datasets.md).",
-           measured ? "as fast as large files on the same device were"
-                    : "at least as fast as from files of their own, which is what the answer has: "
-                      "no large file on the same device could be read")});
+       "In shards, samples are read at least as fast as from files of their own. The answer has the latter, so it is a lower bound. What reading a "
+       "shard's members costs the CPU is not in it: convert the dataset, and profile the script that reads it (docs/datasets.md)."});
 }
 
 void find_costs_of_taking(const TrainingModel& model, WhatIfResult& result) {
@@ -328,7 +323,7 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
   find_problems(model, result);
   if (model.storage) {
     find_idle_storage(model, question, result);
-    find_order_limits(model, question, result);
+    find_order_limits(question, result);
   }
   return result;
 }

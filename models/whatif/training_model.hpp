@@ -67,11 +67,10 @@ struct TrainingModel {
     double cache_rate = 0;           ///< C; 0: not known
     double bytes_per_sample = 0;
     Bytes dataset_bytes = 0;
-    Bytes page_cache_bytes = 0;            ///< that this machine has for it
-    OrderKind order = OrderKind::random;   ///< as found
-    std::array<MissModel, 3> misses;       ///< by OrderKind
-    std::vector<SupplyPoint> shard_curve;  ///< S by the number of readers, where each reads a shard in order; empty: not measured
-    double found_fraction = 0;             ///< of the bytes that the full run read, those that came from storage
+    Bytes page_cache_bytes = 0;           ///< that this machine has for it
+    OrderKind order = OrderKind::random;  ///< as found
+    std::array<MissModel, 3> misses;      ///< by OrderKind
+    double found_fraction = 0;            ///< of the bytes that the full run read, those that came from storage
   };
   std::optional<Storage> storage;
   /// What the training as found on fewer cores says of the law.

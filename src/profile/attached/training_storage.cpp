@@ -18,7 +18,6 @@
 #include "loaders/fetch/fetch_engine.hpp"
 #include "loaders/fetch/storage_meter.hpp"
 #include "profile/storage_point.hpp"
-#include "shard_reads.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -275,21 +274,6 @@ ColdProof prove_cold_ranges(const DatasetIndex& ranges, const StorageMeter& mete
   return {StorageProof::unproved, fmt::format("by the kernel's count, {:.0f} % of what was read cold came from storage", 100 * fraction)};
 }
 
-/// What the same device supplies to readers of shards: from the largest file of the dataset that the training read, or else of PyTorch's libraries.
-void measure_shards(const LaunchedTraining& launched, const DatasetIndex& ranges, int readers, double seconds, ProfileResult& result,
-                    const std::stop_token& stop, Timing timing) {
-  constexpr double share = 0.2;
-  const std::filesystem::path like = std::filesystem::path("/") / ranges.file_path(0);
-  const TracedFile* largest = nullptr;
-  for (const TracedFile& file : launched.accesses->files)
-    if (is_data(file.path) && (largest == nullptr || file.bytes > largest->bytes)) largest = &file;
-  std::optional<std::filesystem::path> file;
-  if (largest != nullptr && is_large_beside(largest->path, like)) file = largest->path;
-  if (const std::filesystem::path& libraries = launched.training.device.libraries; !file && !libraries.empty())
-    file = large_file_beside(libraries / "lib", like);
-  if (file) result.storage_by_shard = measure_shard_reads(*file, readers, share * seconds, stop, timing);
-}
-
 }  // namespace
 
 std::shared_ptr<const DatasetIndex> read_ranges(const AccessTrace& trace, const std::vector<TimeSpan>& spans, Bytes most_bytes,
@@ -377,8 +361,6 @@ void measure_training_storage(const LaunchedTraining& launched, double seconds, 
   if (point.bytes_per_s <= 0)
     return give_up(point.failed > 0 ? "its files could not be read again" : "storage was too slow for the time: pass a longer --time-budget");
 
-  measure_shards(launched, *ranges, own, seconds, result, stop, timing);
-  if (stop.stop_requested()) throw Interrupted();
   result.storage = measurement.rate(
       point, fmt::format("the ranges that the training read, cold, by threads with {} reads in flight, as many as it has workers", own));
   if (warm.bytes_per_s > 0) result.cache = measurement.rate(warm, fmt::format("the same ranges from the page cache, by {} threads", own));

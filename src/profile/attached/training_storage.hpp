@@ -37,9 +37,8 @@ double storage_seconds(double time_budget_seconds);
 
 /// Measures storage by what a launched training has read: the ranges are read again, cold, with as many reads in flight as the job has workers (S),
 /// with fewer and more (the curve), and then from memory (C). The training has ended. Adds to `result`, which has its runs and reads: storage, cache,
-/// storage_by_request, storage_by_shard where the device has a large file to read, the run "fetch" with its proof, what an epoch reads and what
-/// memory there is for it; or the finding storage-not-separable, where the ranges are not known well enough. The pages of these ranges leave the page
-/// cache, and those of C come back. Throws Interrupted.
+/// storage_by_request, the run "fetch" with its proof, what an epoch reads and what memory there is for it; or the finding storage-not-separable,
+/// where the ranges are not known well enough. The pages of these ranges leave the page cache, and those of C come back. Throws Interrupted.
 void measure_training_storage(const LaunchedTraining& launched, double seconds, const HostFacts& host, ProfileResult& result, EventSink& events,
                               const std::stop_token& stop, Timing timing);
 
