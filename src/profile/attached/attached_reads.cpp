@@ -114,15 +114,11 @@ class Reads {
   std::string m_first_mapped;
 };
 
-std::string named(const UntracedProcess& process) {
-  return fmt::format("process {} ({}{})", process.pid, printable(process.command), process.reason.empty() ? "" : ": " + process.reason);
-}
-
-/// "process 12 (busybox: statically linked), process 14 (cat)".
+/// "process 12 (busybox), process 14 (cat)".
 std::string untraced_text(const AccessTrace& trace) {
   std::vector<std::string> names;
-  for (const UntracedProcess& process : trace.untraced)
-    if (names.size() < most_processes_named) names.push_back(named(process));
+  for (const TracedProcess& process : trace.untraced)
+    if (names.size() < most_processes_named) names.push_back(fmt::format("process {} ({})", process.pid, printable(process.command)));
   const std::size_t more = trace.untraced.size() - names.size();
   return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
@@ -141,14 +137,12 @@ void find_unseen(const AccessTrace& trace, const PhaseMeasurement& full, Profile
     reads.network_bytes = *full.after->network_bytes - *full.before->network_bytes;
   const bool gap = reads.seen_fraction && *reads.seen_fraction < least_seen && asked - seen >= worth_naming;
   if (gap) {
-    std::string cause = trace.untraced.empty() ? "" : fmt::format(" Not traced: {}.", untraced_text(trace));
-    if (!trace.with_io_uring.empty())
-      cause += fmt::format(" Process {} ({}) reads by io_uring, which is no call that can be traced.", trace.with_io_uring.front().pid,
-                           printable(trace.with_io_uring.front().command));
-    if (cause.empty()) cause = " What read the rest is not known: a program that makes its system calls itself, for one.";
+    const std::string cause = trace.untraced.empty()
+                                  ? "What read the rest is not known: a program that reads by io_uring, or makes its system calls itself, for one."
+                                  : fmt::format("Not traced: {}.", untraced_text(trace));
     result.findings.push_back({"reads-partly-seen", Finding::Severity::warning,
                                fmt::format("the tracer saw {} of the {} that the training's processes read by calls in the run full: `reads` "
-                                           "holds a part only.{}",
+                                           "holds a part only. {}",
                                            format_bytes(seen), format_bytes(asked), cause)});
   } else if (trace.left_out > 0 && full.after && (trace.accesses.empty() || trace.accesses.back().end < full.after->at)) {
     result.findings.push_back(
