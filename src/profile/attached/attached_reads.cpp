@@ -26,12 +26,6 @@ bool begins_with_one_of(std::string_view path, std::initializer_list<std::string
   return std::ranges::any_of(beginnings, [&](std::string_view each) { return path.starts_with(each); });
 }
 
-/// What the requests of one process have in common with those before them.
-struct Order {
-  std::map<std::uint32_t, std::uint64_t> end_of_opening{};
-  std::optional<std::size_t> last_file{};  ///< its place by name
-};
-
 class Reads {
  public:
   explicit Reads(const LaunchedTraining& launched) : m_trace(*launched.accesses), m_counted(launched) {
@@ -48,17 +42,11 @@ class Reads {
     m_record.lost_requests = m_trace.lost_accesses + m_trace.left_out;
     for (const FileAccess& access : m_trace.accesses)
       if (m_counted.holds(access)) add(access);
-    m_record.processes = static_cast<int>(m_orders.size());
     if (samples > 0) {
       m_record.bytes_per_sample = static_cast<double>(m_record.bytes) / samples;
       m_record.requests_per_sample = static_cast<double>(m_record.requests) / samples;
     }
     if (m_record.requests > 0) m_record.mean_request_bytes = static_cast<double>(m_record.bytes) / static_cast<double>(m_record.requests);
-    if (m_record.seconds > 0) {
-      m_record.opens_per_s = static_cast<double>(m_record.opens) / m_record.seconds;
-      m_record.concurrency = m_busy_seconds / m_record.seconds;
-    }
-    if (m_later > 0) m_record.sequential_fraction = static_cast<double>(m_sequential) / static_cast<double>(m_later);
     if (m_changes > 0) m_record.ordered_fraction = static_cast<double>(m_ordered) / static_cast<double>(m_changes);
     return m_record;
   }
@@ -85,22 +73,12 @@ class Reads {
     }
     ++m_record.requests;
     m_record.bytes += access.bytes;
-    m_busy_seconds += access.nanoseconds * 1e-9;
-    follow(m_orders[access.process], access, m_files.at(file.path));
-  }
-
-  void follow(Order& order, const FileAccess& access, std::size_t place) {
-    const auto [end, is_first] = order.end_of_opening.try_emplace(access.opening, 0);
-    if (!is_first) {
-      ++m_later;
-      if (end->second == access.offset) ++m_sequential;
-    }
-    end->second = access.offset + access.bytes;
-    if (order.last_file && *order.last_file != place) {
-      ++m_changes;
-      if (place == *order.last_file + 1) ++m_ordered;
-    }
-    order.last_file = place;
+    const std::size_t place = m_files.at(file.path);
+    const auto [last, is_first] = m_last_files.try_emplace(access.process, place);
+    if (is_first || last->second == place) return;
+    ++m_changes;
+    if (place == last->second + 1) ++m_ordered;
+    last->second = place;
   }
 
   const AccessTrace& m_trace;
@@ -108,9 +86,8 @@ class Reads {
   ReadsRecord m_record;
   std::map<std::string, std::size_t> m_files;  ///< places by name
   std::set<Identity> m_seen, m_mapped;
-  std::map<std::uint32_t, Order> m_orders;  ///< by process
-  double m_busy_seconds = 0;
-  std::uint64_t m_later = 0, m_sequential = 0, m_changes = 0, m_ordered = 0;
+  std::map<std::uint32_t, std::size_t> m_last_files;  ///< by process: the place of the one that it read last
+  std::uint64_t m_changes = 0, m_ordered = 0;
   std::string m_first_mapped;
 };
 
