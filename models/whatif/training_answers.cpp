@@ -7,6 +7,7 @@
 #include "base/text/units.hpp"
 #include "core/records/rate_text.hpp"
 #include "training_model.hpp"
+#include "training_supply.hpp"
 #include "whatif_parts.hpp"
 
 namespace dsanalyze {
@@ -21,8 +22,10 @@ void refuse_unmeasured(const TrainingModel& model, const WhatIfQuestion& questio
     if (given) throw UsageError(fmt::format("{}: {}", option, reason));
   };
   const std::string storage =
-      "what storage [S] and memory [C] supply to this training is not in the profile (its findings say why), so nothing can be said of another cache "
-      "or disk. Profile its dataset with dsanalyze's own loader (dsanalyze profile DATASET), which measures them";
+      model.epoch_unknown ? epoch_unknown_text
+                          : "what storage [S] and memory [C] supply to this training is not in the profile (its findings say why), so nothing can be "
+                            "said of another cache or disk. Profile its dataset with dsanalyze's own loader (dsanalyze profile DATASET), which "
+                            "measures them";
   refuse(!model.storage && !question.cache_sizes.empty(), "--cache-size", storage);
   refuse(!model.storage && !question.storage.empty(), "--storage", storage);
   refuse(!model.storage && !question.orders.empty(), "--order", storage);
@@ -275,8 +278,9 @@ void find_problems(const TrainingModel& model, WhatIfResult& result) {
   if (model.waits_for_storage && !model.storage)
     result.findings.push_back(
         {"storage-not-measured", Severity::warning,
-         "The training as found waits for storage, whose rate [S] is not in the profile: the answers are for data in memory, and the "
-         "low ends of their intervals for storage that supplies no more than as found."});
+         fmt::format("The training as found waits for storage, and {} is not in the profile: the answers are for data in memory, and the low ends of "
+                     "their intervals for storage that supplies no more than as found.",
+                     model.epoch_unknown ? "what an epoch reads" : "its rate [S]")});
   const bool contended = std::ranges::any_of(result.answers, [&](const WhatIfAnswer& answer) {
     return model.shares_cores && answer.ci95_samples_per_s.low < (1 - most_extrapolation * model.ingestion_error) * answer.samples_per_s &&
            answer.too_close;

@@ -73,6 +73,7 @@ struct TrainingModel {
     double found_fraction = 0;            ///< of the bytes that the full run read, those that came from storage
   };
   std::optional<Storage> storage;
+  bool epoch_unknown = false;  ///< S was measured, and what an epoch reads is not known: there is no `storage`
   /// What the training as found on fewer cores says of the law.
   struct FewerCores {
     double cores = 0;

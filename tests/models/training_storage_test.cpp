@@ -172,6 +172,19 @@ TEST_CASE("without the rates of storage, what needs them is refused with the rea
   CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--order"), UsageError);
 }
 
+TEST_CASE("where storage was measured, and not how long an epoch is, the refusal says how to get that") {
+  ProfileResult profile = testing::storage_bound(Bytes{2} << 30);
+  CHECK_FALSE(training_model(profile).epoch_unknown);
+  profile.reads->dataset_bytes.reset();
+  const TrainingModel model = training_model(profile);
+  WhatIfQuestion question;
+  CHECK(has_code(answer(model, question).findings, "storage-not-measured"));
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, 0.3}};
+  CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--cache-size: what an epoch of this training reads is not known"), UsageError);
+  CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("(__len__)"), UsageError);
+  CHECK_THROWS_WITH_AS(hardware_model(model), doctest::Contains("--time-budget"), UsageError);
+}
+
 namespace {
 
 /// A loader whose workers do nothing but compute.

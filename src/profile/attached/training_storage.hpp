@@ -21,13 +21,9 @@ namespace dsanalyze {
 std::shared_ptr<const DatasetIndex> read_ranges(const AccessTrace& trace, const std::vector<TimeSpan>& spans, Bytes most_bytes,
                                                 const Sandbox* sandbox = nullptr);
 
-/// Of how many bytes so many are drawn with replacement, so many of which are not the same: the size D with D (1 - exp(-drawn / D)) = distinct.
-/// Requires 0 < distinct < drawn.
-double drawn_from(double drawn, double distinct);
-
-/// What an epoch of all ranks holds at the most, in bytes, as each of its samples reads one whole file; absent where they do not, or their number is
-/// not known. `reads` holds its sums and bytes a sample. Pure.
-std::optional<double> most_of_whole_files(const ReadsRecord& reads, const LoaderRecord& loader, double epoch_samples);
+/// What an epoch of all ranks reads: its samples by the bytes of one, and no more than the files hold where all of them were seen. Absent where the
+/// loader has no length, and no epoch was seen to end. `result` has the run full and its reads. Pure.
+std::optional<Bytes> epoch_bytes(const LaunchedTraining& launched, const ProfileResult& result);
 
 /// What is read into the page cache for C, at most.
 constexpr Bytes most_warm_bytes = Bytes{256} << 20;
