@@ -50,16 +50,12 @@ void add_advice(std::vector<AdviceRecord>& list, std::string code, std::string t
 namespace {
 
 /// Samples in files of their own.
-void advise_shards(const TrainingModel& model, Bytes sample_bytes, std::vector<AdviceRecord>& list) {
+void advise_shards(Bytes sample_bytes, std::vector<AdviceRecord>& list) {
   std::string text = fmt::format(
       "Pack the samples into shards: each is read from a file of its own of {} on the average, so storage opens and seeks "
       "for every sample. Shards (WebDataset, tar) are read in order, in large requests.",
       format_bytes(sample_bytes));
-  std::optional<GainRecord> gain;
-  if (!model.storage->shard_curve.empty()) gain = gain_of(model, rates_of(model, {.order = OrderKind::shards}), false);
-  if (gain && !worthwhile(model, *gain)) gain.reset();
-  if (gain) text += fmt::format(" As fast as large files on the same device are read: {}.", gain_text(*gain));
-  add_advice(list, "small-files", std::move(text), gain);
+  add_advice(list, "small-files", std::move(text), std::nullopt);
 }
 
 /// The same order in each epoch finds nothing in a page cache that has no room for all: what comes next was evicted last.
@@ -91,7 +87,7 @@ void advise_storage(const ProfileResult& profile, const TrainingModel& model, st
   constexpr double small_bytes = 1 << 20;
   const double bytes = profile.reads->bytes_per_sample;
   const bool is_small = has_files_of_its_own(files_per_sample(*profile.reads, *profile.loader)) && bytes < small_bytes;
-  if (profile.bottleneck && profile.bottleneck->detail == "storage" && is_small) advise_shards(model, static_cast<Bytes>(bytes), list);
+  if (profile.bottleneck && profile.bottleneck->detail == "storage" && is_small) advise_shards(static_cast<Bytes>(bytes), list);
   advise_order(model, list);
 }
 

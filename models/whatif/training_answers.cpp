@@ -7,6 +7,7 @@
 #include "base/text/units.hpp"
 #include "core/records/rate_text.hpp"
 #include "training_model.hpp"
+#include "training_supply.hpp"
 #include "whatif_parts.hpp"
 
 namespace dsanalyze {
@@ -21,8 +22,10 @@ void refuse_unmeasured(const TrainingModel& model, const WhatIfQuestion& questio
     if (given) throw UsageError(fmt::format("{}: {}", option, reason));
   };
   const std::string storage =
-      "what storage [S] and memory [C] supply to this training is not in the profile (its findings say why), so nothing can be said of another cache "
-      "or disk. Profile its dataset with dsanalyze's own loader (dsanalyze profile DATASET), which measures them";
+      model.epoch_unknown ? epoch_unknown_text
+                          : "what storage [S] and memory [C] supply to this training is not in the profile (its findings say why), so nothing can be "
+                            "said of another cache or disk. Profile its dataset with dsanalyze's own loader (dsanalyze profile DATASET), which "
+                            "measures them";
   refuse(!model.storage && !question.cache_sizes.empty(), "--cache-size", storage);
   refuse(!model.storage && !question.storage.empty(), "--storage", storage);
   refuse(!model.storage && !question.orders.empty(), "--order", storage);
@@ -250,17 +253,12 @@ void find_idle_storage(const TrainingModel& model, const WhatIfQuestion& questio
                    format_bytes(model.storage->dataset_bytes), format_bytes(model.storage->page_cache_bytes))});
 }
 
-void find_order_limits(const TrainingModel& model, const WhatIfQuestion& question, WhatIfResult& result) {
+void find_order_limits(const WhatIfQuestion& question, WhatIfResult& result) {
   if (std::ranges::count(question.orders, OrderKind::shards) == 0) return;
-  const bool measured = !model.storage->shard_curve.empty();
   result.findings.push_back(
       {"shards-not-read", Finding::Severity::info,
-       fmt::format(
-           "In shards, samples are read {}. What reading a shard's members costs the CPU is not in the answer: convert the dataset, and profile the "
-           "script that reads it (docs/datasets.md).",
-           measured ? "as fast as large files on the same device were"
-                    : "at least as fast as from files of their own, which is what the answer has: "
-                      "no large file on the same device could be read")});
+       "In shards, samples are read at least as fast as from files of their own. The answer has the latter, so it is a lower bound. What reading a "
+       "shard's members costs the CPU is not in it: convert the dataset, and profile the script that reads it (docs/datasets.md)."});
 }
 
 void find_costs_of_taking(const TrainingModel& model, WhatIfResult& result) {
@@ -280,8 +278,9 @@ void find_problems(const TrainingModel& model, WhatIfResult& result) {
   if (model.waits_for_storage && !model.storage)
     result.findings.push_back(
         {"storage-not-measured", Severity::warning,
-         "The training as found waits for storage, whose rate [S] is not in the profile: the answers are for data in memory, and the "
-         "low ends of their intervals for storage that supplies no more than as found."});
+         fmt::format("The training as found waits for storage, and {} is not in the profile: the answers are for data in memory, and the low ends of "
+                     "their intervals for storage that supplies no more than as found.",
+                     model.epoch_unknown ? "what an epoch reads" : "its rate [S]")});
   const bool contended = std::ranges::any_of(result.answers, [&](const WhatIfAnswer& answer) {
     return model.shares_cores && answer.ci95_samples_per_s.low < (1 - most_extrapolation * model.ingestion_error) * answer.samples_per_s &&
            answer.too_close;
@@ -328,7 +327,7 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
   find_problems(model, result);
   if (model.storage) {
     find_idle_storage(model, question, result);
-    find_order_limits(model, question, result);
+    find_order_limits(question, result);
   }
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "training_model.hpp"
+#include "training_supply.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -40,6 +41,7 @@ std::vector<double> asked_cores(double measured) {
 }  // namespace
 
 RateModel hardware_model(const TrainingModel& training) {
+  if (training.epoch_unknown) throw UsageError(epoch_unknown_text);
   if (!training.storage)
     throw UsageError(
         "what storage [S] and memory [C] supply to this training is not in the profile (its findings say why), so nothing can be said of other "

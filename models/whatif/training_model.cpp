@@ -144,6 +144,7 @@ TrainingModel training_model(const ProfileResult& profile) {
     model.held_up_fraction = std::clamp((found_step - step - model.delivery_seconds) / late, 0.0, 1.0);
   if (full->epoch_seconds > 0) model.epoch_samples = full->epoch_seconds * full->samples_per_s;
   model.storage = storage_of(profile, *full);
+  model.epoch_unknown = profile.storage && profile.reads && !profile.reads->dataset_bytes;
   if (model.waits_for_storage) return model;
   model.competing_loss = competing_loss(model);
   if (profile.waits->outside.seconds_per_step - pauses <= least_loss * found_step) learn_from_found(model, *full, profile.run("prep"));

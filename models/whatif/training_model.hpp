@@ -60,13 +60,13 @@ struct TrainingModel {
     double cache_rate = 0;           ///< C; 0: not known
     double bytes_per_sample = 0;
     Bytes dataset_bytes = 0;
-    Bytes page_cache_bytes = 0;            ///< that this machine has for it
-    OrderKind order = OrderKind::random;   ///< as found
-    std::array<MissModel, 3> misses;       ///< by OrderKind
-    std::vector<SupplyPoint> shard_curve;  ///< S by the number of readers, where each reads a shard in order; empty: not measured
-    double found_fraction = 0;             ///< of the bytes that the full run read, those that came from storage
+    Bytes page_cache_bytes = 0;           ///< that this machine has for it
+    OrderKind order = OrderKind::random;  ///< as found
+    std::array<MissModel, 3> misses;      ///< by OrderKind
+    double found_fraction = 0;            ///< of the bytes that the full run read, those that came from storage
   };
   std::optional<Storage> storage;
+  bool epoch_unknown = false;  ///< S was measured, and what an epoch reads is not known: there is no `storage`
   /// P where the cores limit it while steps are taken, over P of a loader that is drained: what taking a batch costs that a drain does not see.
   double beside_steps = 1;
   double beside_steps_error = 0;  ///< half of its 95 % interval over its value

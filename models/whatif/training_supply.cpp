@@ -45,8 +45,6 @@ std::optional<TrainingModel::Storage> storage_of(const ProfileResult& profile, c
     facts.order = static_cast<OrderKind>(order);
     storage.misses[order] = MissModel(facts);
   }
-  for (const StoragePoint& point : profile.storage_by_shard)
-    storage.shard_curve.push_back({static_cast<double>(std::max(point.concurrency, 1)), point.bytes_per_s / reads.bytes_per_sample});
   if (full.requested_bytes > 0)
     storage.found_fraction = std::clamp(static_cast<double>(full.storage_bytes.value_or(0)) / static_cast<double>(full.requested_bytes), 0.0, 1.0);
   return storage;
@@ -54,10 +52,6 @@ std::optional<TrainingModel::Storage> storage_of(const ProfileResult& profile, c
 
 ChangedSupply changed_supply(const TrainingModel::Storage& storage, const TrainingChange& change) {
   ChangedSupply changed{storage.curve};
-  // In shards no sample is slower to read than in a file of its own.
-  if (change.order == OrderKind::shards && !storage.shard_curve.empty()) {
-    for (SupplyPoint& point : changed.curve) point.samples_per_s = std::max(point.samples_per_s, supply(storage.shard_curve, point.readers));
-  }
   const double best = std::ranges::max(changed.curve, {}, &SupplyPoint::samples_per_s).samples_per_s;
   double factor = change.storage_factor.value_or(1);
   if (change.storage_bytes_per_s) {

@@ -123,7 +123,6 @@ std::optional<EpochGap> optional_gap(JsonObject& object) {
 DeviceMessage read_device(JsonObject& object) {
   constexpr std::size_t most_cpus = 65536;
   DeviceMessage device{object.boolean("cuda"), object.optional_text("device").value_or("")};
-  device.libraries = object.optional_text("libraries").value_or("");
   device.gpus = object.optional_text("gpus").value_or("");
   if (object.has("cpus"))
     for (const double cpu : object.numbers("cpus", 0, most_cpus, 0, most_cpus)) device.cpus.push_back(static_cast<int>(cpu));

@@ -31,7 +31,6 @@ struct DeviceMessage {
   bool cuda = false;
   std::string device;       ///< name of the GPU, or of the CPU
   std::vector<int> cpus{};  ///< that the process may use, by number; empty: not known
-  std::string libraries{};  ///< where PyTorch lies; empty: not known
   std::string gpus{};       ///< UUIDs of those that train, with commas between; empty: none, or not known
 };
 

@@ -44,7 +44,6 @@ void append(AccessTrace& trace, AccessTrace later) {
   move(trace.processes, later.processes);
   move(trace.accesses, later.accesses);
   move(trace.untraced, later.untraced);
-  move(trace.with_io_uring, later.with_io_uring);
   trace.file_bytes += later.file_bytes;
   trace.other_bytes += later.other_bytes;
   trace.network_bytes += later.network_bytes;

@@ -270,17 +270,13 @@ TEST_CASE("data that comes from storage is advised to be kept in memory, and sma
   CHECK(find(advice_on(profile), "keep-in-memory") == nullptr);
 }
 
-TEST_CASE("what shards would give is told where large files could be read, and a fixed order where a random one finds more in memory") {
+TEST_CASE("what shards would give is not predicted, and a fixed order is told where a random one finds more in memory") {
   ProfileResult profile = storage_bound(Bytes{6} << 30);
   ReadsRecord& reads = *profile.reads;
   CHECK_FALSE(find(advice_on(profile), "small-files")->gain);
-  profile.storage_by_shard = {{1 << 20, 1, 1e8}, {1 << 20, 4, 1e8}};
-  std::vector<AdviceRecord> list = advice_on(profile);
-  REQUIRE(find(list, "small-files")->gain);
-  CHECK(find(list, "small-files")->gain->samples_per_s > 700);
-  CHECK(find(list, "order-against-cache") == nullptr);
+  CHECK(find(advice_on(profile), "order-against-cache") == nullptr);
   reads.ordered_fraction = 0.98;
-  list = advice_on(profile);
+  const std::vector<AdviceRecord> list = advice_on(profile);
   const AdviceRecord* const order = find(list, "order-against-cache");
   REQUIRE(order != nullptr);
   CHECK(order->gain->speedup > 1.2);

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <stop_token>
 #include <string>
 
@@ -10,14 +9,11 @@
 #include "attached_rig.hpp"
 #include "base/error.hpp"
 #include "profile/attached/own_prep.hpp"
-#include "profile/attached/shard_reads.hpp"
 
 using namespace dsanalyze;
 using testing::TemporaryFolder;
 
 namespace {
-
-constexpr Bytes mebibyte = Bytes{1} << 20;
 
 /// A training that read whole files, each once, in the one window of the run full.
 class ReadFiles {
@@ -55,13 +51,6 @@ void write_images(const TemporaryFolder& folder, ReadFiles& made, int count) {
     folder.write(name, std::string(reinterpret_cast<const char*>(image.data()), image.size()));
     made.read(folder.path() / name);
   }
-}
-
-/// With all of its blocks.
-void write_large(const std::filesystem::path& path, Bytes bytes) {
-  std::ofstream file(path, std::ios::binary);
-  const std::string block(mebibyte, 'x');
-  for (Bytes at = 0; at < bytes; at += mebibyte) file.write(block.data(), static_cast<std::streamsize>(block.size()));
 }
 
 }  // namespace
@@ -107,39 +96,4 @@ TEST_CASE("measuring dsanalyze's own prep ends when asked to stop") {
   stop.request_stop();
   CHECK_THROWS_AS(made.measure(stop.get_token()), Interrupted);
   CHECK_FALSE(made.result.own_prep);
-}
-
-TEST_CASE("a file that stands for shards is large, has no holes, and lies on the same device") {
-  const TemporaryFolder folder;
-  folder.write("sample", "x");
-  const std::filesystem::path sample = folder.path() / "sample";
-  CHECK_FALSE(large_file_beside(folder.path(), sample));
-  folder.write("holes", "x");
-  std::filesystem::resize_file(folder.path() / "holes", 80 * mebibyte);
-  CHECK_FALSE(is_large_beside(folder.path() / "holes", sample));
-  write_large(folder.path() / "small", 63 * mebibyte);
-  CHECK_FALSE(is_large_beside(folder.path() / "small", sample));
-  write_large(folder.path() / "large", 64 * mebibyte);
-  CHECK(is_large_beside(folder.path() / "large", sample));
-  CHECK(large_file_beside(folder.path(), sample) == folder.path() / "large");
-  CHECK_FALSE(is_large_beside(folder.path() / "large", "/proc/self/stat"));
-  CHECK_FALSE(large_file_beside(folder.path() / "nowhere", sample));
-}
-
-TEST_CASE("shards are read by one reader and by as many as were asked for, each in a part of its own") {
-  const TemporaryFolder folder;
-  const std::filesystem::path large = folder.path() / "large";
-  write_large(large, 64 * mebibyte);
-  const std::vector<StoragePoint> points = measure_shard_reads(large, 3, 0.4, {}, system_timing());
-  if (!points.empty()) {  // A file system may refuse to be read past the page cache.
-    REQUIRE(points.size() == 2);
-    CHECK(points[0].concurrency == 1);
-    CHECK(points[1].concurrency == 3);
-    CHECK(points[1].request_bytes == mebibyte);
-    CHECK(points[1].bytes_per_s > 0);
-  }
-  CHECK(measure_shard_reads(large, 1, 0.2, {}, system_timing()).size() <= 1);
-  std::filesystem::resize_file(large, mebibyte / 2);
-  CHECK(measure_shard_reads(large, 1, 0.2, {}, system_timing()).empty());
-  CHECK(measure_shard_reads(folder.path() / "nowhere", 2, 0.2, {}, system_timing()).empty());
 }

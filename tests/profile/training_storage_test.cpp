@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
+
+#include "attached_rig.hpp"
 
 using namespace dsanalyze;
 
@@ -88,49 +91,56 @@ TEST_CASE("what is no data, was read at another time, or is too much is left out
   CHECK(read_ranges(made.trace, {}, 5000)->size() == 0);
 }
 
-TEST_CASE("an epoch of samples that are whole files holds no more than they do") {
-  ReadsRecord reads;
-  reads.samples = reads.opens = 9000;  // an epoch and a half of 6,000
-  reads.files = 4200;                  // of parts of two epochs
-  reads.file_bytes = 420'000'000;
-  reads.bytes_per_sample = 100e3;
-  LoaderRecord loader;
-  loader.samples = 6000;
-  CHECK(most_of_whole_files(reads, loader, 6000).value_or(0) == doctest::Approx(600e6));
-  SUBCASE("a sampler that draws some of a larger dataset for each epoch") {
-    loader.samples = 3000;
-    CHECK_FALSE(most_of_whole_files(reads, loader, 3000));
+namespace {
+
+/// An epoch of 3,200 samples, of which the run full counted 320.
+class MadeUpEpoch {
+ public:
+  MadeUpEpoch() : launched(testing::prep_bound()) {
+    PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+    full.seen = {{0, 0, to_nanoseconds(2), 320}};
+    launched.accesses.emplace();
+    launched.accesses->processes = {{11, "python3"}};
   }
-  SUBCASE("two ranks with a half each") {
-    loader.samples = 3000;
-    reads.files = 2900;
-    reads.file_bytes = 290'000'000;
-    CHECK(most_of_whole_files(reads, loader, 6000).value_or(0) == doctest::Approx(600e6));
+
+  /// `bytes` of a file of `file_bytes`, read for each of the samples.
+  void read(const std::string& path, Bytes file_bytes, Bytes bytes) {
+    auto& files = launched.accesses->files;
+    auto known = std::ranges::find(files, path, &TracedFile::path);
+    if (known == files.end()) known = files.insert(files.end(), {path, file_bytes, 1, files.size() + 1});
+    const auto number = static_cast<std::uint32_t>(known - files.begin());
+    launched.accesses->accesses.push_back({to_nanoseconds(0.5), 0, bytes, 0, number, number, 1000, AccessKind::read});
   }
-  SUBCASE("samples that are places of files, another one each time") {
-    reads.file_bytes = 4'200'000'000;
-    CHECK_FALSE(most_of_whole_files(reads, loader, 6000));
-  }
-  SUBCASE("two files for each") {
-    reads.opens = 18000;
-    CHECK_FALSE(most_of_whole_files(reads, loader, 6000));
-  }
-  SUBCASE("a stream") {
-    loader.style = LoaderRecord::Style::iterable;
-    CHECK_FALSE(most_of_whole_files(reads, loader, 6000));
-  }
-  SUBCASE("no epoch is known") { CHECK_FALSE(most_of_whole_files(reads, loader, 0)); }
+  [[nodiscard]] std::optional<Bytes> bytes() const { return epoch_bytes(launched, testing::profile_of(launched)); }
+
+  LaunchedTraining launched;
+};
+
+}  // namespace
+
+TEST_CASE("an epoch reads what its samples do, also where a part of its files was seen, and no more than all of them hold") {
+  MadeUpEpoch own_files;
+  for (int i = 0; i < 320; ++i) own_files.read("/data/" + std::to_string(i), 100'000, 100'000);
+  CHECK(own_files.bytes() == Bytes{3200} * 100'000);
+  MadeUpEpoch overlapping;  // Windows of a file that are longer than what lies between their begins.
+  for (int i = 0; i < 320; ++i) overlapping.read("/data/tokens", 20'000'000, 100'000);
+  CHECK(overlapping.bytes() == Bytes{20'000'000});
+}
+
+TEST_CASE("without a loader's length an epoch is as long as the last one that was seen to end, and else it is not known") {
+  MadeUpEpoch stream;
+  for (int i = 0; i < 320; ++i) stream.read("/data/" + std::to_string(i), 100'000, 100'000);
+  stream.launched.training.loader->samples.reset();
+  CHECK_FALSE(stream.bytes());
+  PhaseMeasurement& full = stream.launched.training.phases[AttachPhase::full];
+  full.gaps[0].push_back({to_nanoseconds(5), to_nanoseconds(5.01)});
+  full.pass_steps = 40;
+  REQUIRE(stream.bytes());
+  CHECK(static_cast<double>(*stream.bytes()) == doctest::Approx(40 * 32 * 100e3).epsilon(0.02));
 }
 
 TEST_CASE("storage is measured for a twentieth of the time budget, within limits") {
   CHECK(storage_seconds(100) == doctest::Approx(5));
   CHECK(storage_seconds(1) == doctest::Approx(0.5));
   CHECK(storage_seconds(10'000) == doctest::Approx(8));
-}
-
-TEST_CASE("the size of what is drawn with replacement follows from how much of it came again") {
-  // Of 1000, 500 draws see 1000 (1 - e^-0.5) = 393.5 and 3000 draws 950.2.
-  CHECK(drawn_from(500, 393.469) == doctest::Approx(1000).epsilon(1e-4));
-  CHECK(drawn_from(3000, 950.213) == doctest::Approx(1000).epsilon(1e-4));
-  CHECK(drawn_from(5000, 1000) == doctest::Approx(1007).epsilon(1e-3));
 }

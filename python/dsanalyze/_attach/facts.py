@@ -34,7 +34,7 @@ def device():
     """Sent with the first training loader, when the script has chosen its device."""
     cuda, name = framework.current.device()
     return {'t': 'device', 'cuda': cuda, 'device': name or _processor(), 'cpus': sorted(os.sched_getaffinity(0)),
-            'libraries': ''.join(framework.current.folders[:1]), 'gpus': ','.join(framework.current.gpus())}
+            'gpus': ','.join(framework.current.gpus())}
 
 
 def _processor():

@@ -21,7 +21,6 @@ _standard_library = os.path.dirname(os.__file__) + os.sep
 _folders = ('/webdataset/', '/torch/utils/data/', '/torchdata/', '-packages/datasets/')
 _by_the_class = frozenset(('forward', '__call__', '__getitem__', '__iter__'))
 _waits = frozenset(('wait', 'join', 'acquire', '_wait_for_tstate_lock'))
-_sources = {}
 
 
 class Pipe:
@@ -190,7 +189,8 @@ def _collates(frame, collate):
 
 
 def _hands_on(code, owner):
-    return code.co_name in _functions or code.co_name in _wrappers or code.co_flags & _generator or owner in _owners or any(folder in code.co_filename for folder in _folders) and '/torch/utils/data/_utils/collate' not in code.co_filename
+    unknown = owner is None and code.co_name in _by_the_class  # A name that says nothing without its class: what it calls says more.
+    return unknown or code.co_name in _functions or code.co_name in _wrappers or code.co_flags & _generator or owner in _owners or any(folder in code.co_filename for folder in _folders) and '/torch/utils/data/_utils/collate' not in code.co_filename
 
 
 def _named(code, owner, line):
@@ -202,28 +202,9 @@ def _named(code, owner, line):
 
 
 def _owner(code):
-    """The class of a method."""
+    """The class of a method; None before Python 3.11, where code does not know it."""
     qualified = getattr(code, 'co_qualname', None)
-    if qualified is not None:
-        parts = qualified.split('.')
-        return parts[-2] if len(parts) > 1 and parts[-2] != '<locals>' else ''
-    key = code.co_filename, code.co_firstlineno
-    if key not in _sources:
-        _sources[key] = _class_at(*key)
-    return _sources[key]
-
-
-def _class_at(file, line):
-    """Before Python 3.11 a code object does not know its class: that of the nearest line above with less indentation."""
-    try:
-        with open(file, encoding='utf-8', errors='replace') as lines:
-            above = [next(lines) for _ in range(line)]
-    except (OSError, StopIteration):
-        return ''
-    inside = len(above[-1]) - len(above[-1].lstrip())
-    for text in reversed(above):
-        own = len(text) - len(text.lstrip())
-        if text.strip() and own < inside:
-            words = text.split()
-            return words[1].split('(')[0].rstrip(':') if words[0] == 'class' and len(words) > 1 else ''
-    return ''
+    if qualified is None:
+        return None
+    parts = qualified.split('.')
+    return parts[-2] if len(parts) > 1 and parts[-2] != '<locals>' else ''

@@ -48,24 +48,16 @@ struct FileAccess {
   AccessKind kind = AccessKind::read;
 };
 
-/// A process that was seen among the traced ones, without a tracer.
-struct UntracedProcess {
-  int pid = 0;
-  std::string command;
-  std::string reason;  ///< "statically linked"
-};
-
 /// What the processes of a command read, in the order of time.
 struct AccessTrace {
   std::vector<TracedFile> files;
   std::vector<TracedProcess> processes;
   std::vector<FileAccess> accesses;
-  std::vector<UntracedProcess> untraced;
-  std::vector<TracedProcess> with_io_uring;  ///< what they read by it is not in the trace
-  Bytes file_bytes = 0;                      ///< by calls, of all accesses, those beyond the limits of this list too
-  Bytes other_bytes = 0;                     ///< from pipes, sockets and devices
-  Bytes network_bytes = 0;                   ///< from sockets of the Internet's protocols
-  std::uint64_t lost_accesses = 0;           ///< that came faster than they were taken, or that a process that died had begun to write
+  std::vector<TracedProcess> untraced;  ///< that were seen among these, without a tracer
+  Bytes file_bytes = 0;                 ///< by calls, of all accesses, those beyond the limits of this list too
+  Bytes other_bytes = 0;                ///< from pipes, sockets and devices
+  Bytes network_bytes = 0;              ///< from sockets of the Internet's protocols
+  std::uint64_t lost_accesses = 0;      ///< that came faster than they were taken, or that a process that died had begun to write
   Bytes lost_bytes = 0;
   std::uint64_t left_out = 0;  ///< accesses beyond what this list may hold: the first ones are in it
 };

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <system_error>
 
 #include "base/error.hpp"
 
@@ -240,17 +239,7 @@ void AccessTracer::look(const ProcessTree& tree) {
     }
     if (++m_without_tracer[name] < sure_looks || m_trace.untraced.size() >= most_untraced) continue;
     m_looked_at.insert(name);
-    m_trace.untraced.push_back({process.pid, process.command, reason_untraced(process.pid)});
-  }
-  for (const Process& process : m_processes) {
-    const TracedProcess& traced = m_trace.processes[process.number];
-    if (std::ranges::find(m_trace.with_io_uring, process.pid, &TracedProcess::pid) != m_trace.with_io_uring.end()) continue;
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", process.pid), ignored)) {
-      if (std::filesystem::read_symlink(entry.path(), ignored).native() != "anon_inode:[io_uring]") continue;
-      m_trace.with_io_uring.push_back(traced);
-      break;
-    }
+    m_trace.untraced.push_back({process.pid, process.command});
   }
 }
 

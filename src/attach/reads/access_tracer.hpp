@@ -32,7 +32,7 @@ class AccessTracer {
   [[nodiscard]] std::vector<std::string> environment() const;
   /// To be called several times a second: welcomes processes, and takes what they left about ten times a second.
   void serve();
-  /// Looks for processes without a tracer, and for what tracers cannot see.
+  /// Looks for processes without a tracer.
   void look(const ProcessTree& tree);
   /// Bytes that were read by calls up to now, from files and from all else, as the kernel counts them for each process (rchar).
   [[nodiscard]] Bytes traced_bytes();
@@ -76,8 +76,5 @@ class AccessTracer {
   std::map<std::pair<int, std::string>, int> m_with_tracer;     ///< looks at each that found the tracer
   std::map<std::pair<int, std::string>, int> m_without_tracer;  ///< and in how many looks
 };
-
-/// Why a process loaded no tracer, as far as can be seen: "statically linked".
-std::string reason_untraced(int pid, const std::filesystem::path& proc = "/proc");
 
 }  // namespace dsanalyze

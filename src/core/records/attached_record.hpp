@@ -131,17 +131,13 @@ struct ReadsRecord {
   double bytes_per_sample = 0;
   double requests_per_sample = 0;
   double mean_request_bytes = 0;
-  double opens_per_s = 0;
-  int processes = 0;                            ///< that read
-  double concurrency = 0;                       ///< mean number of requests in flight
-  std::optional<double> sequential_fraction{};  ///< of the requests after the first of an opening, those that go on where the one before ended
-  std::optional<double> ordered_fraction{};     ///< of a process's changes from one file to another, those to the next one by name
-  std::uint64_t mapped_files = 0;               ///< of `files`, memory-mapped: what is read of them is no call
-  Bytes mapped_bytes = 0;                       ///< sizes of these
-  std::optional<Bytes> network_bytes{};         ///< received by sockets of the Internet's protocols, by ranks that talk to one another too
-  std::optional<Bytes> dataset_bytes{};         ///< what an epoch reads
-  std::string dataset_path{};                   ///< the deepest folder that holds all files that it read, or the one file; empty: not known
-  std::optional<Bytes> page_cache_bytes{};      ///< memory that the page cache may use beside the training's processes
+  std::optional<double> ordered_fraction{};  ///< of a process's changes from one file to another, those to the next one by name
+  std::uint64_t mapped_files = 0;            ///< of `files`, memory-mapped: what is read of them is no call
+  Bytes mapped_bytes = 0;                    ///< sizes of these
+  std::optional<Bytes> network_bytes{};      ///< received by sockets of the Internet's protocols, by ranks that talk to one another too
+  std::optional<Bytes> dataset_bytes{};      ///< what an epoch reads
+  std::string dataset_path{};                ///< the deepest folder that holds all files that it read, or the one file; empty: not known
+  std::optional<Bytes> page_cache_bytes{};   ///< memory that the page cache may use beside the training's processes
 };
 
 /// How many files a training opens for a sample, and how many it has for each of those that it reads in an epoch; 0 where no sample was counted.

@@ -304,8 +304,7 @@ struct ProfileResult {
   std::vector<CorePoint> prep_by_cores;
   std::optional<PrepServersRecord> prep_servers;  ///< where a GPU can prepare
   std::vector<StoragePoint> storage_by_request;
-  std::vector<StoragePoint> storage_by_shard;  ///< with `command`: large files on the dataset's device, each read in order; may be empty
-  std::vector<WorkerPoint> prep_by_workers;    ///< of a launched training
+  std::vector<WorkerPoint> prep_by_workers;  ///< of a launched training
   struct Distributions {
     std::optional<DistributionRecord> sample_bytes;     ///< of the subset
     std::optional<DistributionRecord> prep_seconds;     ///< one sample on one worker, all workers busy (run prep)

@@ -26,12 +26,6 @@ bool begins_with_one_of(std::string_view path, std::initializer_list<std::string
   return std::ranges::any_of(beginnings, [&](std::string_view each) { return path.starts_with(each); });
 }
 
-/// What the requests of one process have in common with those before them.
-struct Order {
-  std::map<std::uint32_t, std::uint64_t> end_of_opening{};
-  std::optional<std::size_t> last_file{};  ///< its place by name
-};
-
 class Reads {
  public:
   explicit Reads(const LaunchedTraining& launched) : m_trace(*launched.accesses), m_counted(launched) {
@@ -47,17 +41,11 @@ class Reads {
     m_record.samples = static_cast<std::uint64_t>(samples);
     for (const FileAccess& access : m_trace.accesses)
       if (m_counted.holds(access)) add(access);
-    m_record.processes = static_cast<int>(m_orders.size());
     if (samples > 0) {
       m_record.bytes_per_sample = static_cast<double>(m_record.bytes) / samples;
       m_record.requests_per_sample = static_cast<double>(m_record.requests) / samples;
     }
     if (m_record.requests > 0) m_record.mean_request_bytes = static_cast<double>(m_record.bytes) / static_cast<double>(m_record.requests);
-    if (m_record.seconds > 0) {
-      m_record.opens_per_s = static_cast<double>(m_record.opens) / m_record.seconds;
-      m_record.concurrency = m_busy_seconds / m_record.seconds;
-    }
-    if (m_later > 0) m_record.sequential_fraction = static_cast<double>(m_sequential) / static_cast<double>(m_later);
     if (m_changes > 0) m_record.ordered_fraction = static_cast<double>(m_ordered) / static_cast<double>(m_changes);
     return m_record;
   }
@@ -84,22 +72,12 @@ class Reads {
     }
     ++m_record.requests;
     m_record.bytes += access.bytes;
-    m_busy_seconds += access.nanoseconds * 1e-9;
-    follow(m_orders[access.process], access, m_files.at(file.path));
-  }
-
-  void follow(Order& order, const FileAccess& access, std::size_t place) {
-    const auto [end, is_first] = order.end_of_opening.try_emplace(access.opening, 0);
-    if (!is_first) {
-      ++m_later;
-      if (end->second == access.offset) ++m_sequential;
-    }
-    end->second = access.offset + access.bytes;
-    if (order.last_file && *order.last_file != place) {
-      ++m_changes;
-      if (place == *order.last_file + 1) ++m_ordered;
-    }
-    order.last_file = place;
+    const std::size_t place = m_files.at(file.path);
+    const auto [last, is_first] = m_last_files.try_emplace(access.process, place);
+    if (is_first || last->second == place) return;
+    ++m_changes;
+    if (place == last->second + 1) ++m_ordered;
+    last->second = place;
   }
 
   const AccessTrace& m_trace;
@@ -107,21 +85,16 @@ class Reads {
   ReadsRecord m_record;
   std::map<std::string, std::size_t> m_files;  ///< places by name
   std::set<Identity> m_seen, m_mapped;
-  std::map<std::uint32_t, Order> m_orders;  ///< by process
-  double m_busy_seconds = 0;
-  std::uint64_t m_later = 0, m_sequential = 0, m_changes = 0, m_ordered = 0;
+  std::map<std::uint32_t, std::size_t> m_last_files;  ///< by process: the place of the one that it read last
+  std::uint64_t m_changes = 0, m_ordered = 0;
   std::string m_first_mapped;
 };
 
-std::string named(const UntracedProcess& process) {
-  return fmt::format("process {} ({}{})", process.pid, printable(process.command), process.reason.empty() ? "" : ": " + process.reason);
-}
-
-/// "process 12 (busybox: statically linked), process 14 (cat)".
+/// "process 12 (busybox), process 14 (cat)".
 std::string untraced_text(const AccessTrace& trace) {
   std::vector<std::string> names;
-  for (const UntracedProcess& process : trace.untraced)
-    if (names.size() < most_processes_named) names.push_back(named(process));
+  for (const TracedProcess& process : trace.untraced)
+    if (names.size() < most_processes_named) names.push_back(fmt::format("process {} ({})", process.pid, printable(process.command)));
   const std::size_t more = trace.untraced.size() - names.size();
   return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
@@ -139,14 +112,12 @@ void find_unseen(const AccessTrace& trace, const PhaseMeasurement& full, Profile
     reads.network_bytes = *full.after->network_bytes - *full.before->network_bytes;
   const bool gap = static_cast<double>(seen) < least_seen * static_cast<double>(asked) && asked - seen >= worth_naming;
   if (gap) {
-    std::string cause = trace.untraced.empty() ? "" : fmt::format(" Not traced: {}.", untraced_text(trace));
-    if (!trace.with_io_uring.empty())
-      cause += fmt::format(" Process {} ({}) reads by io_uring, which is no call that can be traced.", trace.with_io_uring.front().pid,
-                           printable(trace.with_io_uring.front().command));
-    if (cause.empty()) cause = " What read the rest is not known: a program that makes its system calls itself, for one.";
+    const std::string cause = trace.untraced.empty()
+                                  ? "What read the rest is not known: a program that reads by io_uring, or makes its system calls itself, for one."
+                                  : fmt::format("Not traced: {}.", untraced_text(trace));
     result.findings.push_back({"reads-partly-seen", Finding::Severity::warning,
                                fmt::format("the tracer saw {} of the {} that the training's processes read by calls in the run full: `reads` "
-                                           "holds a part only.{}",
+                                           "holds a part only. {}",
                                            format_bytes(seen), format_bytes(asked), cause)});
   } else if (trace.left_out > 0 && full.after && (trace.accesses.empty() || trace.accesses.back().end < full.after->at)) {
     result.findings.push_back(

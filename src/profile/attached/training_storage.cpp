@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -18,7 +17,6 @@
 #include "loaders/fetch/fetch_engine.hpp"
 #include "loaders/fetch/storage_meter.hpp"
 #include "profile/storage_point.hpp"
-#include "shard_reads.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -103,74 +101,20 @@ std::string not_separable(const ProfileResult& result) {
   return "";
 }
 
-/// The ranges of the accesses for which `counts` holds.
-std::shared_ptr<const DatasetIndex> ranges_of(const AccessTrace& trace, Bytes most_bytes, const auto& counts, const Sandbox* sandbox = nullptr) {
-  Ranges ranges(trace, sandbox);
-  for (const FileAccess& access : trace.accesses)
-    if (reads_bytes(access.kind) && access.bytes > 0 && is_data(trace.files[access.file].path) && counts(access)) ranges.add(access);
-  return ranges.index(most_bytes);
-}
-
-/// Of the files that the run full read: bytes by calls, and those that are not the same; both up to the time when three quarters were read, too.
-struct RepeatedReads {
-  double bytes = 0, distinct = 0, early_bytes = 0, early_distinct = 0;
-  std::size_t files = 0, early_files = 0;
-  bool too_many = false;  ///< more ranges than are told apart
-};
-RepeatedReads repeated_reads(const LaunchedTraining& launched) {
-  constexpr double early = 0.75;
+/// Whether the last quarter of the bytes that the run full read came from no further file: there are no others then.
+bool saw_all_files(const LaunchedTraining& launched) {
+  constexpr double until = 0.75;
   const FullAccesses full(launched);
-  std::vector<std::pair<Nanoseconds, Bytes>> times;
-  RepeatedReads reads;
-  const auto counts = [&full](const FileAccess& access) { return full.holds(access); };
-  for (const FileAccess& access : launched.accesses->accesses)
-    if (reads_bytes(access.kind) && counts(access)) {
-      times.emplace_back(access.end, access.bytes);
-      reads.bytes += static_cast<double>(access.bytes);
-    }
-  std::ranges::sort(times);
-  Nanoseconds until = 0;
-  for (const auto& [end, bytes] : times) {
-    if (reads.early_bytes >= early * reads.bytes) break;
-    reads.early_bytes += static_cast<double>(bytes);
-    until = end;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> files;  // by device and inode
+  double bytes = 0;
+  double at_last_file = 0;
+  for (const FileAccess& access : launched.accesses->accesses) {
+    if (!reads_bytes(access.kind) || !full.holds(access)) continue;
+    const TracedFile& file = launched.accesses->files[access.file];
+    bytes += static_cast<double>(access.bytes);
+    if (files.emplace(file.device, file.inode).second) at_last_file = bytes;
   }
-  const auto all = ranges_of(*launched.accesses, UINT64_MAX, counts);
-  const auto first = ranges_of(*launched.accesses, UINT64_MAX, [&](const FileAccess& access) { return access.end <= until && counts(access); });
-  reads.distinct = static_cast<double>(all->bytes());
-  reads.early_distinct = static_cast<double>(first->bytes());
-  reads.files = all->file_count();
-  reads.early_files = first->file_count();
-  reads.too_many = all->size() >= most_ranges;
-  return reads;
-}
-
-/// The bytes of an epoch that are not the same: those that the run full read, where it read them again; else by the number of an epoch's samples,
-/// where that is known.
-std::optional<Bytes> dataset_bytes(const LaunchedTraining& launched, const ProfileResult& result) {
-  constexpr double again = 1.2;
-  constexpr double still_new = 0.02;
-  const RepeatedReads reads = repeated_reads(launched);
-  // Ranges that overlap are not told apart; where no more files come, there is no more than they hold.
-  const bool all_files = reads.files > 0 && reads.files == reads.early_files;
-  const RunRecord* const full = result.run("full");
-  const double epoch_samples = full != nullptr ? full->epoch_seconds * full->samples_per_s : 0;
-  const std::optional<double> most = result.loader ? most_of_whole_files(*result.reads, *result.loader, epoch_samples) : std::nullopt;
-  const auto at_most = [&](double size) {
-    if (all_files) size = std::min(size, static_cast<double>(result.reads->file_bytes));
-    if (most) size = std::min(size, *most);
-    return static_cast<Bytes>(std::llround(size));
-  };
-  if (!reads.too_many && reads.distinct > 0 && reads.bytes > again * reads.distinct) {
-    const double fresh = (reads.distinct - reads.early_distinct) / std::max(reads.bytes - reads.early_bytes, 1.0);
-    const double size = fresh > still_new ? drawn_from(reads.bytes, reads.distinct) : reads.distinct;
-    return at_most(size);
-  }
-  double samples = epoch_samples;
-  if (samples <= 0 && full != nullptr && result.waits && result.waits->between_epochs && result.waits->between_epochs->steps)
-    samples = static_cast<double>(*result.waits->between_epochs->steps) * result.waits->step_seconds * full->samples_per_s;
-  if (samples <= 0 || result.reads->bytes_per_sample <= 0) return std::nullopt;
-  return at_most(samples * result.reads->bytes_per_sample);
+  return at_last_file <= until * bytes;
 }
 
 /// The deepest folder that holds all files of the ranges, or the one file.
@@ -275,52 +219,27 @@ ColdProof prove_cold_ranges(const DatasetIndex& ranges, const StorageMeter& mete
   return {StorageProof::unproved, fmt::format("by the kernel's count, {:.0f} % of what was read cold came from storage", 100 * fraction)};
 }
 
-/// What the same device supplies to readers of shards: from the largest file of the dataset that the training read, or else of PyTorch's libraries.
-void measure_shards(const LaunchedTraining& launched, const DatasetIndex& ranges, int readers, double seconds, ProfileResult& result,
-                    const std::stop_token& stop, Timing timing) {
-  constexpr double share = 0.2;
-  const std::filesystem::path like = std::filesystem::path("/") / ranges.file_path(0);
-  const TracedFile* largest = nullptr;
-  for (const TracedFile& file : launched.accesses->files)
-    if (is_data(file.path) && (largest == nullptr || file.bytes > largest->bytes)) largest = &file;
-  std::optional<std::filesystem::path> file;
-  if (largest != nullptr && is_large_beside(largest->path, like)) file = largest->path;
-  if (const std::filesystem::path& libraries = launched.training.device.libraries; !file && !libraries.empty())
-    file = large_file_beside(libraries / "lib", like);
-  if (file) result.storage_by_shard = measure_shard_reads(*file, readers, share * seconds, stop, timing);
-}
-
 }  // namespace
 
 std::shared_ptr<const DatasetIndex> read_ranges(const AccessTrace& trace, const std::vector<TimeSpan>& spans, Bytes most_bytes,
                                                 const Sandbox* sandbox) {
-  return ranges_of(
-      trace, most_bytes, [&spans](const FileAccess& access) { return is_within(spans, access.end); }, sandbox);
+  Ranges ranges(trace, sandbox);
+  for (const FileAccess& access : trace.accesses)
+    if (reads_bytes(access.kind) && access.bytes > 0 && is_data(trace.files[access.file].path) && is_within(spans, access.end)) ranges.add(access);
+  return ranges.index(most_bytes);
 }
 
-double drawn_from(double drawn, double distinct) {
-  constexpr double widest = 1e4;
-  constexpr int halvings = 60;
-  double low = distinct;
-  double high = widest * distinct;
-  for (int i = 0; i < halvings; ++i) {
-    const double size = (low + high) / 2;
-    (size * -std::expm1(-drawn / size) < distinct ? low : high) = size;
-  }
-  return high;
-}
-
-std::optional<double> most_of_whole_files(const ReadsRecord& reads, const LoaderRecord& loader, double epoch_samples) {
-  constexpr double nearly = 0.9;
-  constexpr double hardly_more = 1.1;
-  // More files than an epoch has samples: each epoch takes others of a larger dataset.
-  constexpr double rounding = 1.001;
-  const bool of_one_epoch = static_cast<double>(reads.files) <= epoch_samples * rounding;
-  const double opened = files_per_sample(reads, loader).opened;
-  // Of a part of a file, each epoch may take another.
-  const bool whole = reads.bytes_per_sample * static_cast<double>(reads.files) >= nearly * static_cast<double>(reads.file_bytes);
-  if (loader.style != LoaderRecord::Style::map || !of_one_epoch || !whole || opened < nearly || opened > hardly_more) return std::nullopt;
-  return epoch_samples * reads.bytes_per_sample;
+std::optional<Bytes> epoch_bytes(const LaunchedTraining& launched, const ProfileResult& result) {
+  const RunRecord& full = *result.run("full");
+  const ReadsRecord& reads = *result.reads;
+  double samples = full.epoch_seconds * full.samples_per_s;
+  if (samples <= 0 && result.waits && result.waits->between_epochs && result.waits->between_epochs->steps)
+    samples = static_cast<double>(*result.waits->between_epochs->steps) * result.waits->step_seconds * full.samples_per_s;
+  double bytes = samples * reads.bytes_per_sample;
+  if (bytes <= 0) return std::nullopt;
+  // A file may hold samples that overlap.
+  if (saw_all_files(launched)) bytes = std::min(bytes, static_cast<double>(reads.file_bytes));
+  return static_cast<Bytes>(std::llround(bytes));
 }
 
 double storage_seconds(double time_budget_seconds) {
@@ -339,7 +258,7 @@ void measure_training_storage(const LaunchedTraining& launched, double seconds, 
   reads.page_cache_bytes = launched.memory_usable;
   if (const std::string reason = not_separable(result); !reason.empty()) return give_up(reason);
   if (reads.files == 0) return;
-  reads.dataset_bytes = dataset_bytes(launched, result);
+  reads.dataset_bytes = epoch_bytes(launched, result);
   const std::vector<TimeSpan> windows = full_windows(launched.training);
   if (windows.empty() || reads.bytes_per_sample <= 0) return;
   constexpr Bytes of_memory = 4;
@@ -377,8 +296,6 @@ void measure_training_storage(const LaunchedTraining& launched, double seconds, 
   if (point.bytes_per_s <= 0)
     return give_up(point.failed > 0 ? "its files could not be read again" : "storage was too slow for the time: pass a longer --time-budget");
 
-  measure_shards(launched, *ranges, own, seconds, result, stop, timing);
-  if (stop.stop_requested()) throw Interrupted();
   result.storage = measurement.rate(
       point, fmt::format("the ranges that the training read, cold, by threads with {} reads in flight, as many as it has workers", own));
   if (warm.bytes_per_s > 0) result.cache = measurement.rate(warm, fmt::format("the same ranges from the page cache, by {} threads", own));

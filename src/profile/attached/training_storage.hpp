@@ -21,13 +21,9 @@ namespace dsanalyze {
 std::shared_ptr<const DatasetIndex> read_ranges(const AccessTrace& trace, const std::vector<TimeSpan>& spans, Bytes most_bytes,
                                                 const Sandbox* sandbox = nullptr);
 
-/// Of how many bytes so many are drawn with replacement, so many of which are not the same: the size D with D (1 - exp(-drawn / D)) = distinct.
-/// Requires 0 < distinct < drawn.
-double drawn_from(double drawn, double distinct);
-
-/// What an epoch of all ranks holds at the most, in bytes, as each of its samples reads one whole file; absent where they do not, or their number is
-/// not known. `reads` holds its sums and bytes a sample. Pure.
-std::optional<double> most_of_whole_files(const ReadsRecord& reads, const LoaderRecord& loader, double epoch_samples);
+/// What an epoch of all ranks reads: its samples by the bytes of one, and no more than the files hold where all of them were seen. Absent where the
+/// loader has no length, and no epoch was seen to end. `result` has the run full and its reads. Pure.
+std::optional<Bytes> epoch_bytes(const LaunchedTraining& launched, const ProfileResult& result);
 
 /// What is read into the page cache for C, at most.
 constexpr Bytes most_warm_bytes = Bytes{256} << 20;
@@ -37,9 +33,8 @@ double storage_seconds(double time_budget_seconds);
 
 /// Measures storage by what a launched training has read: the ranges are read again, cold, with as many reads in flight as the job has workers (S),
 /// with fewer and more (the curve), and then from memory (C). The training has ended. Adds to `result`, which has its runs and reads: storage, cache,
-/// storage_by_request, storage_by_shard where the device has a large file to read, the run "fetch" with its proof, what an epoch reads and what
-/// memory there is for it; or the finding storage-not-separable, where the ranges are not known well enough. The pages of these ranges leave the page
-/// cache, and those of C come back. Throws Interrupted.
+/// storage_by_request, the run "fetch" with its proof, what an epoch reads and what memory there is for it; or the finding storage-not-separable,
+/// where the ranges are not known well enough. The pages of these ranges leave the page cache, and those of C come back. Throws Interrupted.
 void measure_training_storage(const LaunchedTraining& launched, double seconds, const HostFacts& host, ProfileResult& result, EventSink& events,
                               const std::stop_token& stop, Timing timing);
 

@@ -219,34 +219,18 @@ Figure prep_by_workers(ProfileViews views) {
   return {"", "The training's own loader, drained without steps over a subset in memory.", {}, std::move(table)};
 }
 
-std::string share_or_none(const std::optional<double>& fraction) { return fraction ? format_share(*fraction) : "-"; }
-
 Figure loader_reads(ProfileViews views) {
-  Table table{"what the loader reads of its dataset", with_label(views, {{"files"},
-                                                                         {"bytes a sample"},
-                                                                         {"requests a sample"},
-                                                                         {"bytes a request"},
-                                                                         {"opens/s"},
-                                                                         {"processes"},
-                                                                         {"in flight"},
-                                                                         {"sequential"},
-                                                                         {"by name"},
-                                                                         {"memory-mapped"}})};
+  Table table{"what the loader reads of its dataset",
+              with_label(views, {{"files"}, {"bytes a sample"}, {"requests a sample"}, {"bytes a request"}, {"by name"}, {"memory-mapped"}})};
   for (const ProfileView& view : views) {
     if (!view.profile->reads) continue;
     const ReadsRecord& reads = *view.profile->reads;
     add_row(views, view, table,
             {format_number(static_cast<double>(reads.files)), format_bytes(static_cast<Bytes>(reads.bytes_per_sample)),
-             format_number(reads.requests_per_sample), format_bytes(static_cast<Bytes>(reads.mean_request_bytes)), format_number(reads.opens_per_s),
-             fmt::format("{}", reads.processes), format_number(reads.concurrency), share_or_none(reads.sequential_fraction),
-             share_or_none(reads.ordered_fraction), reads.mapped_files > 0 ? format_bytes(reads.mapped_bytes) : "-"});
+             format_number(reads.requests_per_sample), format_bytes(static_cast<Bytes>(reads.mean_request_bytes)),
+             reads.ordered_fraction ? format_share(*reads.ordered_fraction) : "-", reads.mapped_files > 0 ? format_bytes(reads.mapped_bytes) : "-"});
   }
-  return {
-      "",
-      "Of the run full, by the calls of its processes. Sequential requests go on where the one before ended; by name are changes from one file to "
-      "the next one.",
-      {},
-      std::move(table)};
+  return {"", "Of the run full, by the calls of its processes. By name are changes from one file to the next one.", {}, std::move(table)};
 }
 
 Figure hot_stages(ProfileViews views) {

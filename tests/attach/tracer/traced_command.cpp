@@ -30,9 +30,7 @@ nlohmann::ordered_json json_of(const AccessTrace& trace) {
   json["processes"] = nlohmann::ordered_json::array();
   for (const TracedProcess& process : trace.processes) json["processes"].push_back({{"pid", process.pid}, {"command", process.command}});
   json["untraced"] = nlohmann::ordered_json::array();
-  for (const UntracedProcess& process : trace.untraced)
-    json["untraced"].push_back({{"pid", process.pid}, {"command", process.command}, {"reason", process.reason}});
-  json["with_io_uring"] = trace.with_io_uring.size();
+  for (const TracedProcess& process : trace.untraced) json["untraced"].push_back({{"pid", process.pid}, {"command", process.command}});
   json["files"] = nlohmann::ordered_json::object();
   for (const TracedFile& file : trace.files) json["files"][file.path]["size"] = file.bytes;
   json["accesses"] = nlohmann::ordered_json::array();
