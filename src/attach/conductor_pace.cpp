@@ -15,8 +15,9 @@ constexpr double most_scatter = 0.25;       ///< of medians of steps that differ
 constexpr double most_window_seconds = 2;   ///< where a window is to hold whole cycles of the kept batches
 constexpr double wanted_half_width = 0.02;  ///< of a rate: then a phase is over before its time
 constexpr std::size_t few_windows = 4;
-constexpr std::uint64_t many_steps = 50;    ///< of a window on a device,
-constexpr double long_seconds = 5;          ///< or what it takes, if these are fewer steps
+constexpr double steps_share = 0.45;      ///< of the time budget, for the phases that take steps
+constexpr std::uint64_t many_steps = 50;  ///< of a window on a device,
+constexpr double long_seconds = 5;        ///< or what it takes, if these are fewer steps
 
 }  // namespace
 
@@ -27,7 +28,7 @@ double Conductor::stage_seconds(Stage stage) const {
   constexpr double windows_of_all = 9;
   const double on_device = m_training.device.cuda ? windows_of_all * std::min(long_seconds, many_steps * m_step_seconds) : 0;
   const double wanted = std::max({12 + 0.1 * m_plan.seconds, steps_of_all * m_step_seconds, on_device});
-  const double steps_seconds = std::min(0.45 * m_plan.seconds, wanted);
+  const double steps_seconds = std::min(steps_share * m_plan.seconds, wanted);
   switch (stage) {
     case Stage::full:
       return m_plan.phases == Phases::full ? m_plan.seconds : steps_seconds * 3 / 9;
@@ -134,7 +135,9 @@ bool Conductor::enough(Nanoseconds now) {
   if (steps > 0 && steps < least_steps * taken.by_rank.size()) return false;
   const Estimate rate = estimate_of_ratio(stretches_of(taken));
   const bool precise = rate.windows >= least_windows && rate.relative_half_width() <= wanted_half_width;
-  const double most_shares = rate.windows < few_windows ? 1.5 : 1;  // Of two or three windows there is hardly an interval.
+  // Of two or three windows there is hardly an interval.
+  const bool goes_on = rate.windows < few_windows && to_seconds(now - *m_begin) < steps_share * m_plan.seconds;
+  const double most_shares = goes_on ? 1.5 : 1;
   return precise || to_seconds(now - m_stage_begin) > most_shares * stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
 }
 

@@ -60,8 +60,10 @@ class PyTorch(framework.Framework):
 
     def gpus(self):
         """Of optimizers' parameters; PyTorch tells them since 2.3."""
-        found = [getattr(torch.cuda.get_device_properties(device), 'uuid', None) for device in self._gradients.devices]
-        return ['GPU-{}'.format(each) for each in found if each is not None]
+        try:
+            return ['GPU-{}'.format(torch.cuda.get_device_properties(device).uuid) for device in self._gradients.devices]
+        except Exception:
+            return ()
 
     def synchronise(self):
         others_compute = super().synchronise()
@@ -75,12 +77,15 @@ class PyTorch(framework.Framework):
             return None
         device, = self._gradients.devices
         taken = []
-        for _ in range(copies_timed):
-            self.synchronise()
-            began = now()
-            copies = [item.to(device) for item in host]
-            self.synchronise()
-            taken.append(now() - began)
+        try:
+            for _ in range(copies_timed):
+                self.synchronise()
+                began = now()
+                copies = [item.to(device) for item in host]
+                self.synchronise()
+                taken.append(now() - began)
+        except Exception:  # No room is left there, for one.
+            return None
         return {'bytes': sum(copy.numel() * copy.element_size() for copy in copies), 'time': min(taken), 'pinned': all(item.is_pinned() for item in host)}
 
     def killed_workers(self, iterator, until):

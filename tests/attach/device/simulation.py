@@ -5,6 +5,7 @@ them; one from pageable memory waits for the stream, as do synchronize() and ite
 install() puts it under torch.cuda. Tensors stay where they are: on_device() makes parameters that say otherwise.
 """
 import collections
+import types
 
 import torch
 
@@ -127,6 +128,7 @@ def install(pinned=True):
     cuda.current_device = lambda: 0
     cuda.Event, cuda.synchronize = no_event, synchronize
     cuda.get_device_name = lambda *_: 'simulated'
+    cuda.get_device_properties = lambda device: types.SimpleNamespace(uuid='simulated-{}'.format(device.index))
     cuda.get_rng_state_all, cuda.set_rng_state_all = list, lambda _: None
     torch.Tensor.is_pinned = lambda tensor, *_: pinned
     torch.Tensor.pin_memory = lambda tensor, *_: tensor
