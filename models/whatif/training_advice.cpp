@@ -93,7 +93,9 @@ void advise_storage(const ProfileResult& profile, const TrainingModel& model, st
 
 const char* remedy_for(const StageRecord& stage) {
   if (!stage.collates) return "Make it cheaper, do it once and store its result, or do it on the accelerator.";
-  if (stage.name == "default_collate") return "Give it less to copy: smaller samples, or bytes (uint8) that the accelerator converts.";
+  if (stage.name == "default_collate")
+    return "Give it less to copy: smaller samples, bytes (uint8) that the accelerator converts, or whole batches at once (the dataset's "
+           "__getitems__).";
   return "Let it copy each sample once, into a tensor of the whole batch.";
 }
 

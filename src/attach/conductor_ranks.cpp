@@ -66,20 +66,27 @@ Conductor::Answers Conductor::tick(Nanoseconds now) {
   find_elsewhere(now);
   Answers answers = meet(now);
   if (!answers.empty()) return answers;
-  find_hanging(now);
-  std::optional<Nanoseconds> longest;
-  std::string missing;
+  const Member* waiting = nullptr;  // for the longest
+  const Member* missing = nullptr;
   for (const auto& [number, member] : m_members) {
-    if (!member.trains) continue;
-    if (member.waits()) longest = std::min(longest.value_or(member.since), member.since);
-    if (!member.waits() && missing.empty())
-      missing = fmt::format("rank {} (PID {})", member.hello ? member.hello->rank : 0, member.hello ? member.hello->pid : 0);
+    if (!member.trains || !member.hello) continue;
+    if (!member.waits()) missing = missing == nullptr ? &member : missing;
+    if (member.waits() && (waiting == nullptr || member.since < waiting->since)) waiting = &member;
   }
-  if (longest && !missing.empty() && to_seconds(now - *longest) > m_plan.hang_seconds)
-    throw StandsStill(
-        fmt::format("{} has not come to its next checkpoint for {:.0f} s while the other ranks wait there: it hangs, or it takes fewer steps",
-                    missing, m_plan.hang_seconds));
-  return {};
+  if (waiting == nullptr || missing == nullptr || to_seconds(now - waiting->since) <= m_plan.hang_seconds) {
+    find_hanging(now);
+    return {};
+  }
+  const bool epochs_differ = waiting->at && waiting->at->why == CheckpointMessage::Why::start && !missing->between_epochs && m_begin;
+  if (epochs_differ)
+    throw StandsStill(fmt::format(
+        "rank {} (PID {}) has not ended its epoch, while rank {} has waited for it at the start of the next for {:.0f} s: the ranks' epochs "
+        "differ in length (give each as many batches, or use --passive), or it hangs",
+        missing->hello->rank, missing->hello->pid, waiting->hello->rank, m_plan.hang_seconds));
+  throw StandsStill(
+      fmt::format("rank {} (PID {}) has not come to its next checkpoint for {:.0f} s while the other ranks wait there: it hangs, or it takes fewer "
+                  "steps",
+                  missing->hello->rank, missing->hello->pid, m_plan.hang_seconds));
 }
 
 /// A rank between two checkpoints takes a window's steps, or drains. What a script does between epochs, validation for one, may take longer.

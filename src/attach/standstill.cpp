@@ -390,7 +390,10 @@ std::string cause_of(const std::vector<Seen>& processes) {
   const auto is_at = [](const Seen* seen) { return fmt::format("process {} is at {}", seen->process->pid, place_and_call(*seen)); };
   if (ranked != nullptr) return is_at(ranked);
   if (const Seen* working = with(ProcessRole::working)) return is_at(working);
-  const Seen* trains = with(ProcessRole::training);
+  // Where all ranks wait for one another, the one that has not come to a checkpoint; what has started the ranks is none of them.
+  const Seen* trains = first(
+      [](const Seen& seen) { return seen.role == ProcessRole::with_ranks && seen.rank && seen.place.find("_attach/link.py") == std::string::npos; });
+  if (trains == nullptr) trains = with(ProcessRole::training);
   if (trains == nullptr) trains = with(ProcessRole::with_ranks);
   return trains == nullptr ? "" : is_at(trains);
 }

@@ -299,7 +299,8 @@ std::vector<double> parts_of(const std::vector<double>& rates) {
 }  // namespace
 
 /// Each rate is moved to either end of its interval, alone; what that changes of a share adds in squares, upwards and downwards apart. So the error
-/// of every run that a quotient holds counts, that of the last run below the line too, and at the edge of a stall an interval is lopsided.
+/// of every run that a quotient holds counts, that of the last run below the line too, and at the edge of a stall an interval is lopsided. A rate's
+/// lower end is that of its time a sample, which is as uncertain as the rate: an interval of a few windows may reach 0.
 std::vector<StallRecord> stalls_of(const std::vector<RateRecord>& runs, double samples) {
   std::vector<double> rates;
   rates.reserve(runs.size());
@@ -308,11 +309,11 @@ std::vector<StallRecord> stalls_of(const std::vector<RateRecord>& runs, double s
   std::vector<double> below(parts.size());
   std::vector<double> above(parts.size());
   for (std::size_t moved = 0; moved < runs.size(); ++moved) {
-    constexpr double slowest = 1e-6;  // of the rate: an interval may reach 0
+    constexpr double slowest = 1e-6;  // of a rate of one window, of which nothing is known
     const Interval interval = known_interval(runs[moved]);
     std::vector<double> low = rates;
     std::vector<double> high = rates;
-    low[moved] = std::max(interval.low, rates[moved] * slowest);
+    low[moved] = runs[moved].windows == 1 ? slowest * rates[moved] : rates[moved] / (2 - interval.low / rates[moved]);
     high[moved] = interval.high;
     const std::vector<double> at_low = parts_of(low);
     const std::vector<double> at_high = parts_of(high);

@@ -171,6 +171,20 @@ TEST_CASE("a rank at the start of its next epoch waits there while the others go
   CHECK(std::get<RunSteps>(answers[0].answer).steps > 1000);
 }
 
+TEST_CASE("where one rank waits at the start of an epoch and another does not end its own, epochs that differ in length are named") {
+  Conductor conductor = made(60);
+  join(conductor, 2);
+  conductor.receive(0, CheckpointMessage{}, 0);
+  CHECK(conductor.receive(1, CheckpointMessage{}, 0).size() == 2);
+  CheckpointMessage end;
+  end.why = CheckpointMessage::Why::epoch_end;
+  conductor.receive(0, end, 1);
+  CHECK(conductor.receive(0, CheckpointMessage{}, 2).empty());
+  const std::string said = message_of<StandsStill>([&] { conductor.tick(to_nanoseconds(63)); });
+  CHECK(says(said, "rank 1 (PID 101) has not ended its epoch, while rank 0"));
+  CHECK(says(said, "differ in length"));
+}
+
 TEST_CASE("under passive, a second process that trains as the same rank is noticed") {
   Conductor conductor = made(60);
   join(conductor, 1);

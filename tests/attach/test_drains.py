@@ -160,6 +160,19 @@ class Compose:
         self.assertEqual(found[2], found[0])
         self.assertIn('waits', found[1][0])  # Of a thread that the script has started.
 
+    def test_a_generator_of_a_library_has_the_name_of_what_it_is_written_in(self):
+        from stages import stage_of
+        library = {'found': [], 'stage_of': stage_of, 'sys': sys}
+        exec(compile("""
+class Rows:
+    def __getitem__(self, index):
+        return list(found.append(stage_of(sys._getframe())) for _ in range(1))
+""", '/x/site-packages/rows.py', 'exec'), library)
+        names = {}
+        exec(compile('def fetch(source):\n    source(1)', '/x/torch/utils/data/_utils/fetch.py', 'exec'), names)
+        names['fetch'](library['Rows']().__getitem__)
+        self.assertEqual(library['found'][0][0], 'Rows' if sys.version_info >= (3, 11) else '__getitem__')
+
     def test_threads_that_compute_count_by_themselves_and_what_no_python_runs_is_the_main_ones(self):
         import stages
         clocks = {}

@@ -25,7 +25,7 @@ class Limits(ProgramTest):
             (data / f'{number:04}.bin').write_bytes(os.urandom(size))
         os.sync()
         self.saved = self.folder / 'profile.json'
-        run = self.run_program('--time-budget', '12s', '-o', self.saved, command=[sys.executable, here / 'trainings' / 'train_files.py', data])
+        run = self.run_program('--time-budget', '12s', '-o', self.saved, command=[sys.executable, here / 'trainings' / 'train_files.py', data, '--times', '1'])
         self.assertEqual(run.returncode, 0, run.stderr)
         result = json.loads(self.saved.read_text())
         if result['rates']['S'] is None:

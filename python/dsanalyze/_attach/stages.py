@@ -172,6 +172,8 @@ def stage_of(frame, fetches=True):
         if not _hands_on(code, owner):
             name, file, line = _named(code, owner, line)
             return (name, file, line) if user is None else (name, place[0].co_filename, place[1])
+    if user is None:
+        place = next((call for call in calls if call[0].co_name[:1] != '<'), place)  # What a comprehension is written in.
     return _named(place[0], _owner(place[0]), place[1])
 
 

@@ -260,10 +260,11 @@ BottleneckRecord contention_bottleneck(const AttachedTraining& training, const S
 /// By what the training as found loses of its time against steps on batches at hand: the largest loss where all together are worth naming.
 BottleneckRecord loss_bottleneck(const AttachedTraining& training, const ProfileResult& result) {
   const ProfileResult::Stalls& stalls = *result.stalls;
-  // Without workers, preparing is a loss by itself; workers were measured to take it away, or would take away a good part of the step.
+  // Without workers, preparing is a loss by itself: one that takes longer than computing, or that workers were measured to take away.
   const bool in_turn = takes_turns(training, result);
   const bool workers_help = result.prep_by_workers.size() > 1 ? result.better_workers().has_value() : stalls.prep.fraction > least_turn;
-  const bool is_lost = stalls.compute.fraction < 1 - worth_a_name && (!in_turn || workers_help || stalls.fetch.fraction > worth_a_name);
+  const bool is_turn_lost = workers_help || stalls.prep.fraction > stalls.compute.fraction || stalls.fetch.fraction > worth_a_name;
+  const bool is_lost = stalls.compute.fraction < 1 - worth_a_name && (!in_turn || is_turn_lost);
   std::vector<Loss> losses{{prep_bottleneck(training, result, true), &stalls.prep}};
   // A loader that is faster than the steps, and is waited for all the same.
   if (!in_turn && result.prep->samples_per_s >= result.ingestion->samples_per_s) losses.front().record = {"cpu", "delivery", true, "", "gpu"};

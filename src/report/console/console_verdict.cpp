@@ -210,12 +210,12 @@ std::string launched_first_step(const ProfileResult& result) {
   if (!result.bottleneck && !result.prep && result.finds("prep-not-separable"))
     return "Let the order of the stream follow from a seed, or profile with a part of the data that fits into memory.";
   const std::string not_known = "See the findings, which say what could not be measured and why.";
-  if (!result.bottleneck || !result.loader || !result.waits) return not_known;
+  if (!result.bottleneck || !result.loader) return not_known;
   if (result.bottleneck->detail == "accelerator" || result.bottleneck->detail == "delivery") return late_batches(result);
   if (result.bottleneck->detail == "launching")
     return fmt::format("Launch less from Python: torch.compile(mode=\"reduce-overhead\") or CUDA graphs, larger batches, fewer calls of .item(); {}.",
                        result.bottleneck->reason);
-  if (result.bottleneck->detail == "outside")
+  if (result.bottleneck->detail == "outside" && result.waits)
     return fmt::format("Shorten what the script does outside of its steps (checkpoints, logging, validation): it takes {} of a step's {}.",
                        format_seconds(result.waits->outside.seconds_per_step), format_seconds(result.waits->step_seconds));
   if (result.bottleneck->detail == "storage")
@@ -235,6 +235,8 @@ std::string launched_first_step(const ProfileResult& result) {
         "Let what is watched prepare more while the training computes, in threads or processes of its own, or make preparing cheaper: alone it "
         "delivers {} samples/s.",
         format_number(result.prep->samples_per_s));
+  if (result.loader->workers == 0 && result.prep_by_workers.size() > 1)
+    return "Make preparing cheaper, or prepare whole batches at once (the dataset's __getitems__): workers were tried, and deliver no more.";
   if (result.loader->workers == 0)
     return "Give the DataLoader workers (num_workers=1 or more): without them nothing is prepared while the training computes.";
   if (result.bottleneck->detail == "latency")

@@ -14,6 +14,7 @@ parser.add_argument('folder', type=pathlib.Path)
 parser.add_argument('--way', choices=['read', 'mapped'], default='read')
 parser.add_argument('--program', help='copies a file to its output')
 parser.add_argument('--step', type=float, default=0.005)
+parser.add_argument('--times', type=int, default=100, help='that each file is read in an epoch')
 args = parser.parse_args()
 
 
@@ -25,7 +26,7 @@ class Files(Dataset):
             self.maps = [mmap.mmap(os.open(path, os.O_RDONLY), 0, prot=mmap.PROT_READ) for path in self.paths]
 
     def __len__(self):
-        return 100 * len(self.paths)
+        return args.times * len(self.paths)
 
     def __getitem__(self, index):
         number = index % len(self.paths)
@@ -42,7 +43,7 @@ def main():
     loader = DataLoader(Files(), 8, shuffle=True, num_workers=2)
     model = torch.nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-    for _ in range(50):
+    for _ in range(5000 // args.times):
         for x in loader:
             model(x).mean().backward()
             time.sleep(args.step)
