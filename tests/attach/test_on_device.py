@@ -58,6 +58,21 @@ class OnDevice(unittest.TestCase):
     def test_copies_from_pageable_memory(self):
         self.check('--pageable', '--elements', 150528)
 
+    def test_batches_that_each_step_changes(self):
+        self.check('--in-place', '--elements', 150528)
+
+    def test_copies_over_a_stream_of_their_own(self):
+        self.check('--beside', '--elements', 150528, '--wait', 2)
+
+    def test_steps_that_wait_for_their_loss(self):
+        self.check('--item', '--wait', 4)
+
+    def test_waits_of_the_device_for_other_ranks(self):
+        self.check('--ranks', 5, '--wait', 2)
+
+    def test_steps_that_are_captured(self):
+        self.check('--capture', '--wait', 2)
+
     def test_two_loaders(self):
         self.check('--two', '--wait', 2)
 

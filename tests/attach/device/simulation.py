@@ -44,9 +44,14 @@ class Device:
     def __init__(self):
         self.has_context = False  # Until something is asked of it.
         self.stream = Stream()
+        self.side = Stream()  # Another one, for copies.
+
+    def free(self):
+        return max(self.stream.free, self.side.free)
 
 
 devices = [Device(), Device()]
+captures = False  # A graph: then nothing may be waited for.
 asked = collections.Counter()  # What the script and the hook asked of the library, by name.
 
 
@@ -67,8 +72,14 @@ def launch(kernels, host_us, device_us, device=None):
         stream(device).put(device_us * us)
 
 
-def copy(size, pinned, device=None):
-    if pinned:
+def copy(size, pinned, device=None, beside=False):
+    """`beside`: on the other stream, for which this one waits."""
+    if pinned and beside:
+        host_works(copy_cost)
+        side = device_of(device).side
+        side.put(size / pinned_bytes_per_s * 1e9)
+        stream(device).free = max(stream(device).free, side.free)
+    elif pinned:
         host_works(copy_cost)
         stream(device).put(size / pinned_bytes_per_s * 1e9)
     else:
@@ -82,11 +93,19 @@ def item(device=None):
     host_waits_until(stream(device).free)
 
 
+def collective(wait_ms, device=None):
+    """The device waits for other ranks, and the host goes on."""
+    host_works(copy_cost)
+    stream(device).put(wait_ms * 1000 * us)
+
+
 def synchronize(device=None):
+    if captures:
+        raise RuntimeError('operation not permitted when stream is capturing')
     asked['synchronize'] += 1
     if not device_of(device).has_context:
         asked['contexts'] += 1
-    host_waits_until(stream(device).free)
+    host_waits_until(device_of(device).free())
 
 
 def no_event(*_, **__):
@@ -117,7 +136,7 @@ def on_device(module, index=0):
 
 def finished():
     """When host and devices have done all that was asked of them."""
-    return max(virtual_time.at, *(device.stream.free for device in devices))
+    return max(virtual_time.at, *(device.free() for device in devices))
 
 
 def install(pinned=True):

@@ -31,6 +31,10 @@ parser.add_argument('--leave', type=int, help='batches after which a pass is lef
 parser.add_argument('--teacher', action='store_true', help='each step has a batch without gradients, too')
 parser.add_argument('--elements', type=int, default=256)
 parser.add_argument('--device', type=int, default=0)
+parser.add_argument('--beside', action='store_true', help='copies go over a stream of their own')
+parser.add_argument('--item', action='store_true', help='each step waits for its loss')
+parser.add_argument('--ranks', type=float, default=0, help='milliseconds that the device waits for other ranks in each step')
+parser.add_argument('--capture', action='store_true', help='steps are captured as graphs are')
 args = parser.parse_args()
 simulation.install(pinned=not args.pageable)
 
@@ -68,14 +72,20 @@ optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
 def train_on(number, batch):
     if args.in_place:
         batch.data[0, 0] = number
-    simulation.copy(batch.numel() * batch.element_size(), pinned=not args.pageable, device=args.device)
+    simulation.captures = args.capture
+    simulation.copy(batch.numel() * batch.element_size(), pinned=not args.pageable, device=args.device, beside=args.beside)
     simulation.launch(*forward, device=args.device)
     model(batch[0, :4]).sum().backward()
     simulation.launch(*backward, device=args.device)
+    if args.ranks:
+        simulation.collective(args.ranks, device=args.device)
     if number % args.accumulate == 0 and not (args.skip and number % args.skip == 0):
         simulation.launch(*optimize, device=args.device)
         optimizer.step()
         optimizer.zero_grad()
+    simulation.captures = False
+    if args.item:
+        simulation.item(device=args.device)
 
 
 def validate():
