@@ -116,7 +116,7 @@ void find_changed_batches(const AttachedTraining& training, ProfileResult& resul
 std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase phase) {
   const auto found = training.phases.find(phase);
   if (found == training.phases.end()) return std::nullopt;
-  const std::vector<Stretch> stretches = stretches_of(found->second);
+  const std::vector<Stretch> stretches = all_stretches(found->second);
   if (stretches.empty()) return std::nullopt;
   RunRecord run;
   run.name = enum_name(phase);
