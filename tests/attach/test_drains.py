@@ -57,12 +57,25 @@ class Drains(unittest.TestCase):
         self.assertEqual(intervals(drained[-1]), {40_000_000})
         self.assertTrue(all(message['main_cpu'] > 0 for message in drained))
 
-    def test_what_the_workers_compute_has_a_name(self):
+    def test_what_the_workers_compute_has_a_name_however_they_are_started(self):
+        for method in ('fork', 'spawn'):
+            with self.subTest(method):
+                self.check_names(method)
+
+    def check_names(self, method):
         launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 60), then=end))
         script = pathlib.Path(launcher.folder.name, 'script.py')
         stages = here / 'trainings' / 'train_stages.py'
-        script.write_text(f"import runpy\nimport _dsanalyze_attach.stages as stages\nstages.least_busy = 0\nrunpy.run_path({str(stages)!r}, run_name='__main__')\n")
-        launcher.run(script)
+        script.write_text(f'''
+import sys
+sys.path.insert(0, {str(stages.parent)!r})
+import _dsanalyze_attach.stages
+_dsanalyze_attach.stages.least_busy = 0
+import train_stages
+if __name__ == '__main__':
+    train_stages.train({method!r})
+''')
+        launcher.start(script)
         warm, drained = launcher.first.of('drained')
         self.assertEqual(warm['stages'], [])
         named = [stage for stage in drained['stages'] if stage['name'].startswith('train')]
@@ -85,16 +98,18 @@ class Drains(unittest.TestCase):
                 Time.planned += planned * 1e9
 
         def packs(pipe):
-            stages._look(pipe._write, 0.04, threading.get_ident(), None)
+            stages._look(os.open(pipe._path, os.O_WRONLY | os.O_NONBLOCK), 0.04, threading.get_ident(), None)
 
         names = {}
         exec(compile('def fetch(source, pipe):\n    source(pipe)', '/x/torch/utils/data/_utils/fetch.py', 'exec'), names)
         for late in ((1, 1, 1), (1, 5, 9)):
             Time.at, Time.planned, Time.late = 0, 0, iter(late)
-            pipe = stages.Pipe(1)
-            with mock.patch.object(stages, 'time', Time):
-                names['fetch'](packs, pipe)
-            seen, = pipe.take()
+            with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, DSANALYZE_ATTACH=folder + '/socket'):
+                pipe = stages.Pipe(1)
+                with mock.patch.object(stages, 'time', Time):
+                    names['fetch'](packs, pipe)
+                seen, = pipe.take()
+                self.assertEqual(os.listdir(folder), [])
             self.assertEqual(seen['count'], 3)
             self.assertLess(abs(seen['cpu'] - Time.planned), 10)  # Fractions of nanoseconds.
 

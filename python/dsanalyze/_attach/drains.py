@@ -132,7 +132,7 @@ def beside(record, first, batches):
 
 
 def _pipe(workers, record):
-    """By which forked workers say what they compute."""
+    """By which workers say what they compute."""
     from .stages import Pipe  # It imports more than a script without workers has.
     return Pipe(workers, record.recipe['collate_fn'])
 
@@ -149,8 +149,7 @@ class _Source:
 
     def __init__(self, record, workers, batches, warm):
         self.record = record
-        forks = workers and record.facts['start_method'] == 'fork' and not warm
-        self._pipe = _pipe(workers, record) if forks else None
+        self._pipe = _pipe(workers, record) if workers and not warm else None
         self.restarts = 0
         self.given = 0
         self.lists = record.lists[:batches or None] if warm or not record.warmed else record.lists[:record.warmed]

@@ -1,5 +1,4 @@
 """PyTorch's DataLoaders: what is said of one, what a second one like it is made of, and how its iterators are asked."""
-import multiprocessing
 import os
 import select
 import warnings
@@ -146,23 +145,18 @@ def loader_facts(loader, origin):
     batch_size = loader.batch_size
     if batch_size is None and loader.batch_sampler is not None:
         batch_size = _attribute(loader.batch_sampler, 'batch_size')
-    context = loader.multiprocessing_context
     return {'name': 'torch.utils.data.DataLoader' if kind is loaders.DataLoader else kind.__module__ + '.' + kind.__qualname__,
             'version': str(torch.__version__), 'dataset_class': facts.name_of(loader.dataset), 'workers': loader.num_workers,
             'prefetch': loader.prefetch_factor if loader.num_workers else 0, 'pin_memory': bool(loader.pin_memory),
             'persistent': bool(loader.persistent_workers), 'batch_size': batch_size if isinstance(batch_size, int) else None,
             'batches': None, 'samples': None, 'style': 'iterable' if iterable else 'map',
-            'start_method': context.get_start_method() if context is not None else _default_start_method(), 'drop_last': bool(_attribute(None if iterable else loader.batch_sampler, 'drop_last', loader.drop_last)),
+            'drop_last': bool(_attribute(None if iterable else loader.batch_sampler, 'drop_last', loader.drop_last)),
             'file': origin[0], 'line': origin[1]}
 
 
 def leads(loader):
     """True where the first dimension of a batch is known to count its samples; None where that is to be seen."""
     return True if loader.collate_fn is loaders.default_collate else None
-
-
-def _default_start_method():
-    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
 def recipe(loader):

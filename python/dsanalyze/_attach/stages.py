@@ -24,29 +24,21 @@ _waits = frozenset(('wait', 'join', 'acquire', '_wait_for_tstate_lock'))
 
 
 class Pipe:
-    """From the workers that are forked while it is open. What does not fit is lost, and no worker waits."""
+    """From the workers that are started while it is open, by a name in the launcher's folder. What does not fit is lost, and no worker waits."""
+
+    opened = 0
 
     def __init__(self, workers, collate=None):
-        self._collate = _code_of(collate)
-        self._read, self._write = os.pipe()
-        for end in (self._read, self._write):
-            os.set_blocking(end, False)
+        self._collate = collate
+        Pipe.opened += 1
+        self._path = os.path.join(os.path.dirname(os.environ['DSANALYZE_ATTACH']), 'stages-{}-{}'.format(os.getpid(), Pipe.opened))
+        os.mkfifo(self._path, 0o600)
+        self._read = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # With an end to write to there is no end of the file.
         self._interval = between_looks * max(1.0, workers / 8)
 
     def init(self, original):
         """A worker_init_fn that begins to look, and then is the original one."""
-
-        def begin(worker):
-            try:
-                # Else code that keeps the interpreter's lock for milliseconds is passed over, and what lets go of it next is seen in its place.
-                sys.setswitchinterval(min(sys.getswitchinterval(), switch_seconds))
-                threading.Thread(target=_look, args=(self._write, self._interval, threading.get_ident(), self._collate), daemon=True).start()
-            except Exception:  # Without it nothing is known of this worker.
-                pass
-            if original is not None:
-                original(worker)
-
-        return begin
+        return Looking(self._path, self._interval, self._collate, original)
 
     def take(self):
         """What was seen, the most CPU time first; closes the pipe."""
@@ -60,7 +52,7 @@ class Pipe:
         except OSError:
             pass
         os.close(self._read)
-        os.close(self._write)
+        os.unlink(self._path)
         stages = {}
         for line in text.decode('utf-8', 'replace').splitlines():
             parts = line.split('\t')
@@ -73,6 +65,24 @@ class Pipe:
             stage['main'] += int(parts[1])
             stage['collates'] |= parts[2] == '1'
         return sorted(stages.values(), key=lambda stage: -stage['cpu'])[:most_stages]
+
+
+class Looking:
+    """A worker_init_fn, for workers of every kind: those that are no forks get a copy of it."""
+
+    def __init__(self, path, interval, collate, original):
+        self.path, self.interval, self.collate, self.original = path, interval, collate, original
+
+    def __call__(self, worker):
+        try:
+            # Else code that keeps the interpreter's lock for milliseconds is passed over, and what lets go of it next is seen in its place.
+            sys.setswitchinterval(min(sys.getswitchinterval(), switch_seconds))
+            pipe = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            threading.Thread(target=_look, args=(pipe, self.interval, threading.get_ident(), _code_of(self.collate)), daemon=True).start()
+        except Exception:  # Without it nothing is known of this worker.
+            pass
+        if self.original is not None:
+            self.original(worker)
 
 
 def _code_of(function):

@@ -133,7 +133,7 @@ class Loader:
 def _record(stream, origin):
     of = facts.name_of(stream.iterable)
     found = {'name': of, 'dataset_class': of, 'version': stream.version(), 'workers': 0, 'prefetch': 0, 'pin_memory': False, 'persistent': False,
-             'batch_size': None, 'batches': None, 'samples': None, 'style': 'watched', 'start_method': None, 'drop_last': False,
+             'batch_size': None, 'batches': None, 'samples': None, 'style': 'watched', 'drop_last': False,
              'file': origin[0], 'line': origin[1]}
     recipe = {'dataset': stream, 'batch_size': None, 'num_workers': 0, 'collate_fn': None, 'auto_collation': False}
     return Record(found, None if hook.passive else recipe, Iterables)

@@ -33,10 +33,17 @@ def decode(index):
 
 
 change = Slow()
-weight = torch.nn.Parameter(torch.zeros(1))
-optimizer = torch.optim.SGD([weight], lr=1e-6)
-while True:
-    for batch in DataLoader(Decoded(), batch_size=4, num_workers=2, shuffle=True):
-        optimizer.zero_grad()
-        (weight * batch.mean()).backward()
-        optimizer.step()
+
+
+def train(method):
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=1e-6)
+    while True:
+        for batch in DataLoader(Decoded(), batch_size=4, num_workers=2, shuffle=True, multiprocessing_context=method):
+            optimizer.zero_grad()
+            (weight * batch.mean()).backward()
+            optimizer.step()
+
+
+if __name__ == '__main__':
+    train(None)
