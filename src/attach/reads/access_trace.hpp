@@ -16,14 +16,11 @@ enum class AccessKind : std::uint8_t {
   read,
   positioned,  ///< pread and its relatives
   stream,      ///< what a FILE took from its descriptor
-  mapped,      ///< into memory: what is read of it later is no call
-  sent         ///< sendfile, copy_file_range, splice
+  mapped       ///< into memory: what is read of it later is no call
 };
-constexpr std::array<const char*, 7> names_of(AccessKind /*type*/) { return {"open", "inherited", "read", "positioned", "stream", "mapped", "sent"}; }
+constexpr std::array<const char*, 6> names_of(AccessKind /*type*/) { return {"open", "inherited", "read", "positioned", "stream", "mapped"}; }
 /// Whether bytes were read by a call.
-constexpr bool reads_bytes(AccessKind kind) {
-  return kind == AccessKind::read || kind == AccessKind::positioned || kind == AccessKind::stream || kind == AccessKind::sent;
-}
+constexpr bool reads_bytes(AccessKind kind) { return kind == AccessKind::read || kind == AccessKind::positioned || kind == AccessKind::stream; }
 
 struct TracedFile {
   std::string path;  ///< as the process passed it, from the root; links in it are not followed

@@ -19,7 +19,7 @@ using tracing::RingHeader;
 using tracing::Slot;
 
 static_assert(static_cast<int>(RecordKind::open) == static_cast<int>(AccessKind::open) + 1);
-static_assert(static_cast<int>(RecordKind::last) == static_cast<int>(AccessKind::sent) + 1);
+static_assert(static_cast<int>(RecordKind::last) == static_cast<int>(AccessKind::mapped) + 1);
 
 constexpr Nanoseconds patience_for_a_record = nanoseconds_per_second;
 

@@ -12,27 +12,20 @@
 #include "recorder.hpp"
 
 // Calls on descriptors. Each does what the next library's does, and says what was read. Before the library's constructor has run, they are the
-// system calls themselves.
+// system calls themselves. A file that was opened by a call that is none of these is told of at its first read.
 
 namespace dsanalyze::tracing {
 namespace {
 
 using OpenCall = int(const char*, int, ...);
 using OpenAtCall = int(int, const char*, int, ...);
-using CheckedOpenCall = int(const char*, int);
-using CheckedOpenAtCall = int(int, const char*, int);
-using CreateCall = int(const char*, mode_t);
 using ReadCall = ssize_t(int, void*, size_t);
 using CheckedReadCall = ssize_t(int, void*, size_t, size_t);
 using PositionedCall = ssize_t(int, void*, size_t, off64_t);
-using CheckedPositionedCall = ssize_t(int, void*, size_t, off64_t, size_t);
 using VectorCall = ssize_t(int, const iovec*, int);
 using PositionedVectorCall = ssize_t(int, const iovec*, int, off64_t);
-using FlaggedVectorCall = ssize_t(int, const iovec*, int, off64_t, int);
 using MapCall = void*(void*, size_t, int, int, int, off64_t);
 using ControlCall = int(int, int, ...);
-using SendCall = ssize_t(int, int, off64_t*, size_t);
-using CopyCall = ssize_t(int, off64_t*, int, off64_t*, size_t, unsigned);
 
 using ReceiveCall = ssize_t(int, void*, size_t, int);
 using CheckedReceiveCall = ssize_t(int, void*, size_t, size_t, int);
@@ -41,26 +34,18 @@ using CheckedReceiveFromCall = ssize_t(int, void*, size_t, size_t, int, sockaddr
 using ReceiveMessageCall = ssize_t(int, msghdr*, int);
 
 constinit Next<OpenCall> next_open{"open"}, next_open64{"open64"};
-constinit Next<CheckedOpenCall> next_open_2{"__open_2"}, next_open64_2{"__open64_2"};
 constinit Next<OpenAtCall> next_openat{"openat"}, next_openat64{"openat64"};
-constinit Next<CheckedOpenAtCall> next_openat_2{"__openat_2"}, next_openat64_2{"__openat64_2"};
-constinit Next<CreateCall> next_creat{"creat"}, next_creat64{"creat64"};
 constinit Next<ReadCall> next_read{"read"};
 constinit Next<CheckedReadCall> next_read_chk{"__read_chk"};
 constinit Next<PositionedCall> next_pread{"pread"}, next_pread64{"pread64"};
-constinit Next<CheckedPositionedCall> next_pread_chk{"__pread_chk"}, next_pread64_chk{"__pread64_chk"};
 constinit Next<VectorCall> next_readv{"readv"};
 constinit Next<PositionedVectorCall> next_preadv{"preadv"}, next_preadv64{"preadv64"};
-constinit Next<FlaggedVectorCall> next_preadv2{"preadv2"}, next_preadv64v2{"preadv64v2"};
 constinit Next<MapCall> next_mmap{"mmap"}, next_mmap64{"mmap64"};
 constinit Next<int(int)> next_dup{"dup"}, next_close{"close"};
 constinit Next<int(int, int)> next_dup2{"dup2"};
 constinit Next<int(int, int, int)> next_dup3{"dup3"};
 constinit Next<ControlCall> next_fcntl{"fcntl"}, next_fcntl64{"fcntl64"};
 constinit Next<int(unsigned, unsigned, int)> next_close_range{"close_range"};
-constinit Next<void(int)> next_closefrom{"closefrom"};
-constinit Next<SendCall> next_sendfile{"sendfile"}, next_sendfile64{"sendfile64"};
-constinit Next<CopyCall> next_copy_file_range{"copy_file_range"}, next_splice{"splice"};
 
 constinit Next<ReceiveCall> next_recv{"recv"};
 constinit Next<CheckedReceiveCall> next_recv_chk{"__recv_chk"};
@@ -105,31 +90,12 @@ ssize_t call_pread(const Next<PositionedCall>& next, int descriptor, void* buffe
   return got;
 }
 
-ssize_t call_checked_pread(Next<CheckedPositionedCall>& next, int descriptor, void* buffer, size_t size, off64_t offset, size_t room) {
-  const uint64_t begin = time_of_call();
-  const ssize_t got = next.get()(descriptor, buffer, size, offset, room);
-  read_at(descriptor, got, offset, begin);
-  return got;
-}
-
 ssize_t call_preadv(const Next<PositionedVectorCall>& next, int descriptor, const iovec* parts, int count, off64_t offset) {
   auto* const call = next.known();
   if (call == nullptr) return failed_as_call(raw(SYS_preadv, descriptor, word(parts), count, offset));
   const uint64_t begin = time_of_call();
   const ssize_t got = call(descriptor, parts, count, offset);
   read_at(descriptor, got, offset, begin);
-  return got;
-}
-
-ssize_t call_preadv2(const Next<FlaggedVectorCall>& next, int descriptor, const iovec* parts, int count, off64_t offset, int flags) {
-  auto* const call = next.known();
-  if (call == nullptr) return failed_as_call(raw(SYS_preadv2, descriptor, word(parts), count, offset, 0, flags));
-  const uint64_t begin = time_of_call();
-  const ssize_t got = call(descriptor, parts, count, offset, flags);
-  if (offset == -1)
-    read_here(descriptor, got, begin);
-  else
-    read_at(descriptor, got, offset, begin);
   return got;
 }
 
@@ -156,22 +122,6 @@ int call_fcntl(const Next<ControlCall>& next, int descriptor, int command, void*
   return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? copied_as(descriptor, result) : result;
 }
 
-/// `offset`: behind what was read; nullptr where the descriptor's position says so.
-ssize_t sent_from(int descriptor, ssize_t sent, const off64_t* offset, uint64_t begin) {
-  if (offset == nullptr)
-    read_here(descriptor, sent, begin, RecordKind::sent);
-  else if (sent > 0)
-    read_at(descriptor, sent, *offset - sent, begin, RecordKind::sent);
-  return sent;
-}
-
-ssize_t call_sendfile(const Next<SendCall>& next, int to, int from, off64_t* offset, size_t size) {
-  auto* const call = next.known();
-  if (call == nullptr) return failed_as_call(raw(SYS_sendfile, to, from, word(offset), static_cast<long>(size)));
-  const uint64_t begin = time_of_call();
-  return sent_from(from, call(to, from, offset, size), offset, begin);
-}
-
 /// What is only looked at is received later.
 ssize_t received_by(int descriptor, ssize_t got, int flags) {
   if ((flags & MSG_PEEK) == 0) received(descriptor, got);
@@ -181,26 +131,12 @@ ssize_t received_by(int descriptor, ssize_t got, int flags) {
 }  // namespace
 
 void find_descriptor_calls() {
-  NextSymbol* const symbols[] = {&next_open.symbol(),         &next_open64.symbol(),
-                                 &next_open_2.symbol(),       &next_open64_2.symbol(),
-                                 &next_openat.symbol(),       &next_openat64.symbol(),
-                                 &next_openat_2.symbol(),     &next_openat64_2.symbol(),
-                                 &next_creat.symbol(),        &next_creat64.symbol(),
-                                 &next_read.symbol(),         &next_read_chk.symbol(),
-                                 &next_pread.symbol(),        &next_pread64.symbol(),
-                                 &next_pread_chk.symbol(),    &next_readv.symbol(),
-                                 &next_pread64_chk.symbol(),  &next_preadv.symbol(),
-                                 &next_preadv64.symbol(),     &next_preadv2.symbol(),
-                                 &next_mmap.symbol(),         &next_preadv64v2.symbol(),
-                                 &next_mmap64.symbol(),       &next_dup.symbol(),
-                                 &next_close.symbol(),        &next_dup2.symbol(),
-                                 &next_dup3.symbol(),         &next_fcntl.symbol(),
-                                 &next_fcntl64.symbol(),      &next_close_range.symbol(),
-                                 &next_closefrom.symbol(),    &next_sendfile.symbol(),
-                                 &next_sendfile64.symbol(),   &next_copy_file_range.symbol(),
-                                 &next_splice.symbol(),       &next_recv.symbol(),
-                                 &next_recv_chk.symbol(),     &next_recvfrom.symbol(),
-                                 &next_recvfrom_chk.symbol(), &next_recvmsg.symbol()};
+  NextSymbol* const symbols[] = {
+      &next_open.symbol(),     &next_open64.symbol(),   &next_openat.symbol(),   &next_openat64.symbol(),     &next_read.symbol(),
+      &next_read_chk.symbol(), &next_pread.symbol(),    &next_pread64.symbol(),  &next_readv.symbol(),        &next_preadv.symbol(),
+      &next_preadv64.symbol(), &next_mmap.symbol(),     &next_mmap64.symbol(),   &next_dup.symbol(),          &next_close.symbol(),
+      &next_dup2.symbol(),     &next_dup3.symbol(),     &next_fcntl.symbol(),    &next_fcntl64.symbol(),      &next_close_range.symbol(),
+      &next_recv.symbol(),     &next_recv_chk.symbol(), &next_recvfrom.symbol(), &next_recvfrom_chk.symbol(), &next_recvmsg.symbol()};
   for (NextSymbol* const symbol : symbols) find(*symbol);
 }
 
@@ -212,25 +148,15 @@ extern "C" {
 
 int traced_open(const char* path, int flags, ...) DSANALYZE_STANDS_BEFORE("open");
 int traced_open64(const char* path, int flags, ...) DSANALYZE_STANDS_BEFORE("open64");
-int traced_open_2(const char* path, int flags) DSANALYZE_STANDS_BEFORE("__open_2");
-int traced_open64_2(const char* path, int flags) DSANALYZE_STANDS_BEFORE("__open64_2");
 int traced_openat(int folder, const char* path, int flags, ...) DSANALYZE_STANDS_BEFORE("openat");
 int traced_openat64(int folder, const char* path, int flags, ...) DSANALYZE_STANDS_BEFORE("openat64");
-int traced_openat_2(int folder, const char* path, int flags) DSANALYZE_STANDS_BEFORE("__openat_2");
-int traced_openat64_2(int folder, const char* path, int flags) DSANALYZE_STANDS_BEFORE("__openat64_2");
-int traced_creat(const char* path, mode_t mode) DSANALYZE_STANDS_BEFORE("creat");
-int traced_creat64(const char* path, mode_t mode) DSANALYZE_STANDS_BEFORE("creat64");
 ssize_t traced_read(int descriptor, void* buffer, size_t size) DSANALYZE_STANDS_BEFORE("read");
 ssize_t traced_read_chk(int descriptor, void* buffer, size_t size, size_t room) DSANALYZE_STANDS_BEFORE("__read_chk");
 ssize_t traced_pread(int descriptor, void* buffer, size_t size, off64_t offset) DSANALYZE_STANDS_BEFORE("pread");
 ssize_t traced_pread64(int descriptor, void* buffer, size_t size, off64_t offset) DSANALYZE_STANDS_BEFORE("pread64");
-ssize_t traced_pread_chk(int descriptor, void* buffer, size_t size, off64_t offset, size_t room) DSANALYZE_STANDS_BEFORE("__pread_chk");
-ssize_t traced_pread64_chk(int descriptor, void* buffer, size_t size, off64_t offset, size_t room) DSANALYZE_STANDS_BEFORE("__pread64_chk");
 ssize_t traced_readv(int descriptor, const iovec* parts, int count) DSANALYZE_STANDS_BEFORE("readv");
 ssize_t traced_preadv(int descriptor, const iovec* parts, int count, off64_t offset) DSANALYZE_STANDS_BEFORE("preadv");
 ssize_t traced_preadv64(int descriptor, const iovec* parts, int count, off64_t offset) DSANALYZE_STANDS_BEFORE("preadv64");
-ssize_t traced_preadv2(int descriptor, const iovec* parts, int count, off64_t offset, int flags) DSANALYZE_STANDS_BEFORE("preadv2");
-ssize_t traced_preadv64v2(int descriptor, const iovec* parts, int count, off64_t offset, int flags) DSANALYZE_STANDS_BEFORE("preadv64v2");
 void* traced_mmap(void* address, size_t size, int protection, int flags, int descriptor, off64_t offset) DSANALYZE_STANDS_BEFORE("mmap");
 void* traced_mmap64(void* address, size_t size, int protection, int flags, int descriptor, off64_t offset) DSANALYZE_STANDS_BEFORE("mmap64");
 int traced_dup(int descriptor) DSANALYZE_STANDS_BEFORE("dup");
@@ -240,12 +166,6 @@ int traced_fcntl(int descriptor, int command, ...) DSANALYZE_STANDS_BEFORE("fcnt
 int traced_fcntl64(int descriptor, int command, ...) DSANALYZE_STANDS_BEFORE("fcntl64");
 int traced_close(int descriptor) DSANALYZE_STANDS_BEFORE("close");
 int traced_close_range(unsigned first, unsigned last, int flags) DSANALYZE_STANDS_BEFORE("close_range");
-void traced_closefrom(int first) DSANALYZE_STANDS_BEFORE("closefrom");
-ssize_t traced_sendfile(int to, int from, off64_t* offset, size_t size) DSANALYZE_STANDS_BEFORE("sendfile");
-ssize_t traced_sendfile64(int to, int from, off64_t* offset, size_t size) DSANALYZE_STANDS_BEFORE("sendfile64");
-ssize_t traced_copy_file_range(int from, off64_t* from_offset, int to, off64_t* to_offset, size_t size, unsigned flags)
-    DSANALYZE_STANDS_BEFORE("copy_file_range");
-ssize_t traced_splice(int from, off64_t* from_offset, int to, off64_t* to_offset, size_t size, unsigned flags) DSANALYZE_STANDS_BEFORE("splice");
 
 ssize_t traced_recv(int descriptor, void* buffer, size_t size, int flags) DSANALYZE_STANDS_BEFORE("recv");
 ssize_t traced_recv_chk(int descriptor, void* buffer, size_t size, size_t room, int flags) DSANALYZE_STANDS_BEFORE("__recv_chk");
@@ -272,12 +192,6 @@ int traced_open64(const char* path, int flags, ...) {
   DSANALYZE_MODE_BEHIND(flags)
   return tracing::call_open(tracing::next_open64, path, flags, mode);
 }
-int traced_open_2(const char* path, int flags) {
-  return tracing::recorded_open(path, [&] { return tracing::next_open_2.get()(path, flags); });
-}
-int traced_open64_2(const char* path, int flags) {
-  return tracing::recorded_open(path, [&] { return tracing::next_open64_2.get()(path, flags); });
-}
 int traced_openat(int folder, const char* path, int flags, ...) {
   DSANALYZE_MODE_BEHIND(flags)
   return tracing::call_openat(tracing::next_openat, folder, path, flags, mode);
@@ -285,20 +199,6 @@ int traced_openat(int folder, const char* path, int flags, ...) {
 int traced_openat64(int folder, const char* path, int flags, ...) {
   DSANALYZE_MODE_BEHIND(flags)
   return tracing::call_openat(tracing::next_openat64, folder, path, flags, mode);
-}
-int traced_openat_2(int folder, const char* path, int flags) {
-  return tracing::recorded_open(
-      path, [&] { return tracing::next_openat_2.get()(folder, path, flags); }, folder);
-}
-int traced_openat64_2(int folder, const char* path, int flags) {
-  return tracing::recorded_open(
-      path, [&] { return tracing::next_openat64_2.get()(folder, path, flags); }, folder);
-}
-int traced_creat(const char* path, mode_t mode) {
-  return tracing::recorded_open(path, [&] { return tracing::next_creat.get()(path, mode); });
-}
-int traced_creat64(const char* path, mode_t mode) {
-  return tracing::recorded_open(path, [&] { return tracing::next_creat64.get()(path, mode); });
 }
 
 ssize_t traced_read(int descriptor, void* buffer, size_t size) {
@@ -321,12 +221,6 @@ ssize_t traced_pread(int descriptor, void* buffer, size_t size, off64_t offset) 
 ssize_t traced_pread64(int descriptor, void* buffer, size_t size, off64_t offset) {
   return tracing::call_pread(tracing::next_pread64, descriptor, buffer, size, offset);
 }
-ssize_t traced_pread_chk(int descriptor, void* buffer, size_t size, off64_t offset, size_t room) {
-  return tracing::call_checked_pread(tracing::next_pread_chk, descriptor, buffer, size, offset, room);
-}
-ssize_t traced_pread64_chk(int descriptor, void* buffer, size_t size, off64_t offset, size_t room) {
-  return tracing::call_checked_pread(tracing::next_pread64_chk, descriptor, buffer, size, offset, room);
-}
 ssize_t traced_readv(int descriptor, const iovec* parts, int count) {
   auto* const call = tracing::next_readv.known();
   if (call == nullptr) return tracing::failed_as_call(tracing::raw(SYS_readv, descriptor, tracing::word(parts), count));
@@ -340,12 +234,6 @@ ssize_t traced_preadv(int descriptor, const iovec* parts, int count, off64_t off
 }
 ssize_t traced_preadv64(int descriptor, const iovec* parts, int count, off64_t offset) {
   return tracing::call_preadv(tracing::next_preadv64, descriptor, parts, count, offset);
-}
-ssize_t traced_preadv2(int descriptor, const iovec* parts, int count, off64_t offset, int flags) {
-  return tracing::call_preadv2(tracing::next_preadv2, descriptor, parts, count, offset, flags);
-}
-ssize_t traced_preadv64v2(int descriptor, const iovec* parts, int count, off64_t offset, int flags) {
-  return tracing::call_preadv2(tracing::next_preadv64v2, descriptor, parts, count, offset, flags);
 }
 
 void* traced_mmap(void* address, size_t size, int protection, int flags, int descriptor, off64_t offset) {
@@ -393,33 +281,6 @@ int traced_close_range(unsigned first, unsigned last, int flags) {
   if ((flags & only_close_on_exec) == 0) tracing::closing_from(first, last);
   if (call != nullptr) return call(first, last, flags);
   return static_cast<int>(tracing::failed_as_call(tracing::raw(SYS_close_range, first, last, flags)));
-}
-void traced_closefrom(int first) {
-  tracing::closing_from(first < 0 ? 0U : static_cast<unsigned>(first), ~0U);
-  tracing::next_closefrom.get()(first);
-}
-
-ssize_t traced_sendfile(int to, int from, off64_t* offset, size_t size) {
-  return tracing::call_sendfile(tracing::next_sendfile, to, from, offset, size);
-}
-ssize_t traced_sendfile64(int to, int from, off64_t* offset, size_t size) {
-  return tracing::call_sendfile(tracing::next_sendfile64, to, from, offset, size);
-}
-ssize_t traced_copy_file_range(int from, off64_t* from_offset, int to, off64_t* to_offset, size_t size, unsigned flags) {
-  auto* const call = tracing::next_copy_file_range.known();
-  if (call == nullptr)
-    return tracing::failed_as_call(
-        tracing::raw(SYS_copy_file_range, from, tracing::word(from_offset), to, tracing::word(to_offset), static_cast<long>(size), flags));
-  const uint64_t begin = tracing::time_of_call();
-  return tracing::sent_from(from, call(from, from_offset, to, to_offset, size, flags), from_offset, begin);
-}
-ssize_t traced_splice(int from, off64_t* from_offset, int to, off64_t* to_offset, size_t size, unsigned flags) {
-  auto* const call = tracing::next_splice.known();
-  if (call == nullptr)
-    return tracing::failed_as_call(
-        tracing::raw(SYS_splice, from, tracing::word(from_offset), to, tracing::word(to_offset), static_cast<long>(size), flags));
-  const uint64_t begin = tracing::time_of_call();
-  return tracing::sent_from(from, call(from, from_offset, to, to_offset, size, flags), from_offset, begin);
 }
 
 ssize_t traced_recv(int descriptor, void* buffer, size_t size, int flags) {

@@ -21,8 +21,7 @@ enum class RecordKind : uint8_t {
   positioned,  ///< pread and its relatives
   stream,      ///< what a FILE* took from its descriptor
   mapped,      ///< amount: pages of 4 KiB
-  sent,        ///< sendfile, copy_file_range
-  last = sent
+  last = mapped
 };
 
 /// A place in the ring. A record takes one; one that has a path takes two and as many as the path needs.

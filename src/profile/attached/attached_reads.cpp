@@ -112,9 +112,10 @@ void find_unseen(const AccessTrace& trace, const PhaseMeasurement& full, Profile
     reads.network_bytes = *full.after->network_bytes - *full.before->network_bytes;
   const bool gap = static_cast<double>(seen) < least_seen * static_cast<double>(asked) && asked - seen >= worth_naming;
   if (gap) {
-    const std::string cause = trace.untraced.empty()
-                                  ? "What read the rest is not known: a program that reads by io_uring, or makes its system calls itself, for one."
-                                  : fmt::format("Not traced: {}.", untraced_text(trace));
+    const std::string cause =
+        trace.untraced.empty()
+            ? "What read the rest is not known: C's streams (fgets, getline), io_uring, or a program that makes its system calls itself, for one."
+            : fmt::format("Not traced: {}.", untraced_text(trace));
     result.findings.push_back({"reads-partly-seen", Finding::Severity::warning,
                                fmt::format("the tracer saw {} of the {} that the training's processes read by calls in the run full: `reads` "
                                            "holds a part only. {}",
@@ -196,12 +197,6 @@ bool FullAccesses::holds(const FileAccess& access) const {
   const std::string_view path = m_trace.files[access.file].path;
   if (access.kind == AccessKind::mapped) return !m_windows.empty() && access.end <= m_windows.back().end && is_data(path);
   return is_within(m_spans, access.end) && is_data(path) && m_folders.contains(path.substr(0, path.rfind('/')));
-}
-
-std::vector<Nanoseconds> FullAccesses::later_rounds() const {
-  std::vector<Nanoseconds> begins;
-  for (std::size_t at = 1; at < m_spans.size(); ++at) begins.push_back(m_spans[at].begin);
-  return begins;
 }
 
 double FullAccesses::seconds() const {

@@ -30,8 +30,6 @@ class FullAccesses {
   /// What was mapped before may be read in the windows.
   [[nodiscard]] bool holds(const FileAccess& access) const;
   [[nodiscard]] double seconds() const;
-  /// When each round of the run full begins, from the second one on; other phases came before it.
-  [[nodiscard]] std::vector<Nanoseconds> later_rounds() const;
   /// That were trained in this time.
   [[nodiscard]] double samples() const { return m_samples; }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -41,13 +40,10 @@ class Items {
       m_in_blocks[file] = size > whole_file_bytes && static_cast<double>(most) < nearly_whole * static_cast<double>(size);
     }
     for (const FileAccess* const access : m_requests) add(*access);
-    m_later_rounds = counted.later_rounds();
   }
 
   [[nodiscard]] const std::vector<CacheAccess>& accesses() const { return m_accesses; }
-  [[nodiscard]] const std::vector<Nanoseconds>& later_rounds() const { return m_later_rounds; }
   [[nodiscard]] Nanoseconds time_of(std::size_t access) const { return m_times[access]; }
-  [[nodiscard]] bool is_whole_file(std::uint64_t item) const { return m_whole_files[item]; }
   [[nodiscard]] std::uint64_t count() const { return m_numbers.size(); }
   [[nodiscard]] Bytes bytes() const { return m_bytes; }
 
@@ -67,7 +63,6 @@ class Items {
     const TracedFile& file = m_trace.files[access.file];
     const auto [item, is_new] = m_numbers.try_emplace({file.device, file.inode, block}, m_numbers.size(), bytes);
     if (is_new) m_bytes += bytes;
-    if (is_new) m_whole_files.push_back(!m_in_blocks.at(access.file));
     const std::uint64_t number = item->second.first;
     const auto [last, first] = m_last_of_opening.try_emplace({access.process, access.opening}, number);
     if (!first && last->second == number) return;
@@ -83,8 +78,6 @@ class Items {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> m_last_of_opening;
   std::vector<CacheAccess> m_accesses;
   std::vector<Nanoseconds> m_times;  ///< of each
-  std::vector<Nanoseconds> m_later_rounds;
-  std::vector<bool> m_whole_files;  ///< by item
   Bytes m_bytes = 0;
 };
 
@@ -109,63 +102,10 @@ std::vector<std::uint64_t> epochs_of(const Items& items, const std::vector<Nanos
   return epochs;
 }
 
-/// The ends of epochs, with those that came between two rounds of the run full, where no step was seen: whole files are read again then that an
-/// earlier round had read in the same epoch. Nothing shows where files are read several times in an epoch.
-std::vector<Nanoseconds> ends_with_rounds(const Items& items, std::vector<Nanoseconds> ends) {
-  constexpr double surely_again = 0.1;  // of the files that the round reads
-  constexpr double hardly_any = 0.05;   // of those that the rounds before it read
-  if (ends.empty()) return ends;        // The loader never ends, or no epoch did.
-  for (const Nanoseconds begin : items.later_rounds()) {
-    const auto next = std::ranges::lower_bound(ends, begin);
-    const Nanoseconds from = next == ends.begin() ? 0 : *(next - 1);
-    const Nanoseconds to = next == ends.end() ? std::numeric_limits<Nanoseconds>::max() : *next;
-    std::vector<std::uint64_t> before(items.count());
-    std::vector<bool> after(items.count());
-    for (std::size_t at = 0; at < items.accesses().size(); ++at) {
-      const Nanoseconds time = items.time_of(at);
-      const std::uint64_t item = items.accesses()[at].key;
-      if (!items.is_whole_file(item)) continue;
-      if (time > from && time < begin) ++before[item];
-      if (time >= begin && time <= to) after[item] = true;
-    }
-    double read_before = 0;
-    double several = 0;
-    double read = 0;
-    double again = 0;
-    for (std::size_t item = 0; item < before.size(); ++item) {
-      read_before += before[item] > 0 ? 1 : 0;
-      several += before[item] > 1 ? 1 : 0;
-      read += after[item] ? 1 : 0;
-      again += after[item] && before[item] > 0 ? 1 : 0;
-    }
-    if (several <= hardly_any * read_before && again > surely_again * read) ends.insert(next, begin);
-  }
-  return ends;
-}
-
-/// How many epochs at the beginning are parts of one, `most` at most, where two whole ones follow: the run full begins with batches that its loader
-/// read ahead, and other phases took the samples between its parts.
-std::uint64_t parts_at_begin(const Items& items, const std::vector<std::uint64_t>& epochs, std::uint64_t most) {
-  constexpr double whole = 0.98;  // of the items that the fullest epoch reads
-  constexpr std::ptrdiff_t fewest = 2;
-  std::vector<std::uint64_t> seen_in(items.count(), UINT64_MAX);
-  std::vector<std::uint64_t> read(epochs.back() + 1);  // items of each epoch
-  for (std::size_t at = 0; at < epochs.size(); ++at)
-    if (std::exchange(seen_in[items.accesses()[at].key], epochs[at]) != epochs[at]) ++read[epochs[at]];
-  const auto is_whole = [most = static_cast<double>(std::ranges::max(read))](std::uint64_t each) {
-    return static_cast<double>(each) >= whole * most;
-  };
-  if (std::ranges::count_if(read, is_whole) < fewest) return 0;
-  return std::min(static_cast<std::uint64_t>(std::ranges::find_if(read, is_whole) - read.begin()), most);
-}
-
-void write_epochs(const Items& items, const std::vector<Nanoseconds>& seen_ends, AccessTraceWriter& writer) {
+void write_epochs(const Items& items, const std::vector<Nanoseconds>& ends, AccessTraceWriter& writer) {
   constexpr CacheDecision nothing_kept = CacheDecision::bypass;
-  const std::vector<Nanoseconds> ends = ends_with_rounds(items, seen_ends);
   const std::vector<std::uint64_t> epochs = epochs_of(items, ends);
-  const std::uint64_t first = parts_at_begin(items, epochs, 1 + ends.size() - seen_ends.size());
-  for (std::size_t at = 0; at < epochs.size(); ++at)
-    if (epochs[at] >= first) writer.record({&items.accesses()[at], 1}, {&nothing_kept, 1}, epochs[at] - first);
+  for (std::size_t at = 0; at < epochs.size(); ++at) writer.record({&items.accesses()[at], 1}, {&nothing_kept, 1}, epochs[at] - epochs.front());
 }
 
 /// Of the first rank, in the run full; in order.

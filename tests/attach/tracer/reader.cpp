@@ -3,12 +3,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -24,7 +22,6 @@
 extern char** environ;
 extern "C" {
 ssize_t __read_chk(int, void*, size_t, size_t);
-ssize_t __pread64_chk(int, void*, size_t, off64_t, size_t);
 size_t __fread_chk(void*, size_t, size_t, size_t, FILE*);
 int __open64_2(const char*, int);
 }
@@ -82,20 +79,17 @@ void on_signal(int /*signal*/) {
   close(descriptor);
 }
 
-int scanned(FILE* file, char* word) { return fscanf(file, "%99s", word); }
-
 void wait_for(pid_t child) {
   int status = 0;
   if (waitpid(child, &status, 0) != child || status != 0) abort();
 }
 
-void read_with_iovec(bool here, bool flagged) {
+void read_with_iovec(bool here) {
   const int descriptor = opened();
   char more[333];
   const iovec parts[] = {{buffer, 1000}, {more, sizeof more}};
-  const ssize_t got = here ? readv(descriptor, parts, 2) : flagged ? preadv2(descriptor, parts, 2, 500, 0) : preadv(descriptor, parts, 2, 500);
+  const ssize_t got = here ? readv(descriptor, parts, 2) : preadv(descriptor, parts, 2, 500);
   if (got != 1333) abort();
-  if (flagged && preadv2(descriptor, parts, 2, -1, 0) != 1333) abort();
   close(descriptor);
 }
 
@@ -175,20 +169,15 @@ void read_and_look_around() {
 const std::map<std::string, void (*)()> ways{
     {"read", [] { read_all(opened()); }},
     {"read_chk",
-     [] {
+     [] {  // of a descriptor whose opening no call has told of
        if (__read_chk(__open64_2(file_path, O_RDONLY), buffer, 5000, sizeof buffer) != 5000) abort();
      }},
     {"pread",
      [] {
        if (pread(opened(), buffer, 5000, 100) != 5000) abort();
      }},
-    {"pread_chk",
-     [] {
-       if (__pread64_chk(opened(), buffer, 5000, 100, sizeof buffer) != 5000) abort();
-     }},
-    {"readv", [] { read_with_iovec(true, false); }},
-    {"preadv", [] { read_with_iovec(false, false); }},
-    {"preadv2", [] { read_with_iovec(false, true); }},
+    {"readv", [] { read_with_iovec(true); }},
+    {"preadv", [] { read_with_iovec(false); }},
     {"openat",
      [] {
        const int folder = open(std::string(file_path).substr(0, std::string(file_path).rfind('/')).c_str(), O_RDONLY | O_DIRECTORY);
@@ -220,13 +209,6 @@ const std::map<std::string, void (*)()> ways{
        fstat(descriptor, &facts);
        if (mmap(nullptr, static_cast<std::size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0) == MAP_FAILED) abort();
      }},
-    {"sendfile",
-     [] {
-       off_t offset = 700;
-       const int to = open("/dev/null", O_WRONLY);
-       const int descriptor = opened();
-       if (sendfile(to, descriptor, nullptr, 5000) != 5000 || sendfile(to, descriptor, &offset, 3000) != 3000) abort();
-     }},
     {"fread", [] { read_stream(stream(), 1000); }},
     {"fread_large", [] { read_stream(stream(), 50000); }},
     {"fread_small", [] { read_stream(stream(), 4); }},
@@ -255,34 +237,6 @@ const std::map<std::string, void (*)()> ways{
        }
        fseek(file, -300, SEEK_END);
        read_stream(file, 100);
-       rewind(file);
-       if (fgetc(file) == EOF) abort();
-     }},
-    {"fgets",
-     [] {
-       for (FILE* const file = stream(); fgets(buffer, 5000, file) != nullptr;) continue;
-     }},
-    {"getline",
-     [] {
-       char* line = nullptr;
-       std::size_t room = 0;
-       FILE* const file = stream();
-       while (getline(&line, &room, file) > 0) continue;
-       free(line);
-       fclose(file);
-     }},
-    {"getc",
-     [] {
-       for (FILE* const file = stream(); getc(file) != EOF;) continue;
-     }},
-    {"getc_unlocked",
-     [] {
-       for (FILE* const file = stream(); getc_unlocked(file) != EOF;) continue;
-     }},
-    {"fscanf",
-     [] {
-       char word[100];
-       for (FILE* const file = stream(); scanned(file, word) == 1;) continue;
      }},
     {"ifstream",
      [] {
@@ -300,13 +254,6 @@ const std::map<std::string, void (*)()> ways{
     {"threads", read_in_threads},
     {"signals", read_in_signals},
     {"around", read_and_look_around},
-    {"popen",
-     [] {
-       FILE* const other = popen("echo", "r");  // whose descriptor is the file's next
-       if (other == nullptr || fread(buffer, 1, 1, other) != 1) abort();
-       pclose(other);
-       read_all(static_cast<int>(syscall(SYS_openat, AT_FDCWD, file_path, O_RDONLY)));
-     }},
     {"sleep",
      [] {
        usleep(1000000);  // two looks of a busy machine at who is there

@@ -32,7 +32,7 @@ class TracerTest(unittest.TestCase):
         self.errors = run.stderr
         return json.loads(run.stdout)
 
-    def reads(self, trace, path=None, kinds=('read', 'positioned', 'stream', 'sent')):
+    def reads(self, trace, path=None, kinds=('read', 'positioned', 'stream')):
         return [access for access in trace['accesses'] if access['path'] == str(path or self.file) and access['kind'] in kinds]
 
     def kernel(self):
@@ -45,8 +45,8 @@ class TracerTest(unittest.TestCase):
 
 class Ways(TracerTest):
     def test_each_way_of_reading_is_seen_to_the_byte(self):
-        ways = '''read read_chk pread pread_chk readv preadv preadv2 openat relative lseek dup sendfile fread fread_large fread_small fread_unbuffered
-                  fread_chk fdopen freopen fseek fgets getline getc getc_unlocked fscanf ifstream ifstream_lines threads signals around'''
+        ways = '''read read_chk pread readv preadv openat relative lseek dup fread fread_large fread_small fread_unbuffered fread_chk fdopen freopen fseek
+                  ifstream ifstream_lines threads signals around'''
         for way in ways.split():
             with self.subTest(way):
                 trace, reads = self.read_in_way(way)
@@ -63,7 +63,7 @@ class Ways(TracerTest):
         self.assertEqual((run.returncode, run.stdout), (0, '(-1, True) (-1, True)\n'), run.stderr)
 
     def test_offsets_are_where_the_bytes_lie(self):
-        for way in ('read', 'fread', 'fread_large', 'getline', 'ifstream', 'fgets', 'getc_unlocked'):
+        for way in ('read', 'fread', 'fread_large', 'ifstream'):
             with self.subTest(way):
                 at = 0
                 for access in self.read_in_way(way)[1]:
@@ -71,8 +71,6 @@ class Ways(TracerTest):
                     at += access['bytes']
                 self.assertEqual(at, size)
         self.assertEqual([(access['offset'], access['bytes']) for access in self.read_in_way('lseek')[1]], [(30000, 1234)])
-        self.assertEqual([(access['offset'], access['bytes']) for access in self.read_in_way('sendfile')[1]], [(0, 5000), (700, 3000)])
-        self.assertEqual([(access['offset'], access['bytes']) for access in self.read_in_way('preadv2')[1]], [(500, 1333), (0, 1333)])
 
     def test_a_file_that_is_mapped_is_named(self):
         trace, reads = self.read_in_way('mmap')
@@ -147,9 +145,6 @@ class Processes(TracerTest):
         self.assertGreater(trace['lost_accesses'], 0)
         self.assertEqual(len(reads) + trace['lost_accesses'], 300_000)
         self.assertEqual(sum(access['bytes'] for access in reads) + trace['lost_bytes'], self.kernel())
-
-    def test_a_file_with_the_descriptor_of_a_stream_from_another_program_is_a_file(self):
-        self.assertEqual(sum(access['bytes'] for access in self.read_in_way('popen')[1]), size)
 
     def test_what_cannot_be_traced_is_named_and_runs(self):
         trace, reads = self.read_in_way('sleep', static_reader)
@@ -256,7 +251,7 @@ class Python(TracerTest):
 
     def snippet(self, text):
         count = '''
-import os, pathlib, shutil, sys
+import os, pathlib, sys
 path = sys.argv[1]
 def count():
     with open('/proc/self/io') as file:
@@ -275,14 +270,9 @@ before, own = count()
     def test_files(self):
         for text in ('open(path, "rb").read()', 'open(path).read()', 'os.pread(os.open(path, os.O_RDONLY), 5000, 10)',
                      'open(path, "rb", buffering=0).readinto(bytearray(3000))', 'list(open(path))', 'open(path, "rb").readinto(bytearray(3000))',
-                     'os.preadv(os.open(path, os.O_RDONLY), [bytearray(100), bytearray(200)], 7)', 'pathlib.Path(path).read_bytes()'):
+                     'pathlib.Path(path).read_bytes()'):
             with self.subTest(text):
                 self.check(text)
-
-    def test_copies(self):
-        target = self.folder / 'copy'
-        trace, reads = self.check(f'shutil.copyfile(path, {str(target)!r})')
-        self.assertEqual({access['kind'] for access in reads}, {'sent'})
 
     def test_mmap(self):
         trace, _ = self.snippet('import mmap; mmap.mmap(os.open(path, os.O_RDONLY), 0, prot=mmap.PROT_READ)[5]')
