@@ -147,7 +147,8 @@ CheckpointMessage read_checkpoint(JsonObject& object) {
   message.step = count(object, "step");
   message.window = optional_window(object);
   if (auto counted = object.optional_object("counted")) {
-    message.counted = {instant(*counted, "begin"), instant(*counted, "end"), count(*counted, "steps"), static_cast<double>(count(*counted, "samples"))};
+    message.counted = {instant(*counted, "begin"), instant(*counted, "end"), count(*counted, "steps"),
+                       static_cast<double>(count(*counted, "samples"))};
     if (message.counted->end <= message.counted->begin) counted->fail("end", "found an instant that is not after /begin");
   }
   message.between = optional_gap(object);

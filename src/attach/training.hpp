@@ -28,11 +28,11 @@ struct SeenSteps {
 struct PhaseMeasurement {
   std::map<int, std::vector<StepWindow>> by_rank;
   std::map<int, std::vector<CountedSteps>> counted{};  ///< full: further windows, of steps that were only counted
-  std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, as the script was found
-  std::vector<SeenSteps> seen{};              ///< full: all steps of all ranks, those too that are in no window
-  bool complete = false;                      ///< precise enough, or its time is over; else the command ended in it
-  bool whole_run = false;                     ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
-  bool steady = false;                        ///< two medians in a row agreed; else these windows are what there is
+  std::map<int, std::vector<EpochGap>> gaps;           ///< between epochs, as the script was found
+  std::vector<SeenSteps> seen{};                       ///< full: all steps of all ranks, those too that are in no window
+  bool complete = false;                               ///< precise enough, or its time is over; else the command ended in it
+  bool whole_run = false;                              ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
+  bool steady = false;                                 ///< two medians in a row agreed; else these windows are what there is
   bool passes = false;                        ///< windows are whole passes over the loader, each with what lies between it and the one before
   std::optional<std::uint64_t> pass_steps{};  ///< of the last whole pass that was seen
   bool too_slow = false;                      ///< its steps take so long that there was no time to see whether they are steady

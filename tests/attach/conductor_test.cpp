@@ -372,7 +372,7 @@ TEST_CASE("one pass that is left early is no reason to take the next, long ones 
   Conductor conductor = made(60);
   training.run(conductor);
   CHECK(conductor.finished());
-  CHECK(conductor.training().phases.at(AttachPhase::full).by_rank.at(0).size() >= 8);
+  CHECK(all_stretches(conductor.training().phases.at(AttachPhase::full)).size() >= 8);
   CHECK(rate(conductor, AttachPhase::synthetic) == doctest::Approx(8000));
 }
 

@@ -41,7 +41,7 @@ struct Training {
   double full = 0.010, synthetic = 0.004, busy = 0.006, cached = 0.008, drained = 0.005;  ///< seconds a step or batch
   double spread = 0;                                                                      ///< steps differ by up to so much of them, either way
   std::uint64_t seed = 1;
-  double counted_part = 1;  ///< of a step's time that it takes where steps are only counted
+  double counted_part = 1;                          ///< of a step's time that it takes where steps are only counted
   std::function<double(int)> drained_by_workers{};  ///< seconds a batch, in place of `drained`
   std::optional<EpochGap> gap{};                    ///< before each epoch but the first
   LoaderRecord::Style style = LoaderRecord::Style::map;
@@ -139,7 +139,8 @@ struct Training {
     message.window = window;
     message.step = rank.step;
     if (rank.counted && rank.steps_left == 0) {
-      message.counted = {window.begin, window.begin + to_nanoseconds(took * counted_part), window.samples.size(), 32.0 * static_cast<double>(window.samples.size())};
+      message.counted = {window.begin, window.begin + to_nanoseconds(took * counted_part), window.samples.size(),
+                         32.0 * static_cast<double>(window.samples.size())};
       message.window.reset();
     }
     if (rank.steps_left > 0) message.why = CheckpointMessage::Why::epoch_end;

@@ -56,8 +56,9 @@ TEST_CASE("where steps that are only counted are faster than clocked ones, the v
     LaunchedTraining launched = prep_bound();
     PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
     for (const StepWindow& window : full.by_rank.at(0)) {
-      const double seconds = to_seconds(window.end - window.begin) / faster;
-      full.counted[0].push_back({window.begin, window.begin + to_nanoseconds(seconds), window.samples.size(), 32.0 * static_cast<double>(window.samples.size())});
+      const double seconds = step_seconds(window) / faster;
+      full.counted[0].push_back(
+          {window.begin, window.begin + to_nanoseconds(seconds), window.samples.size(), 32.0 * static_cast<double>(window.samples.size())});
     }
     const ProfileResult result = profile_of(launched);
     CHECK(finds(result, "hook-costs") == (faster > 1.05));

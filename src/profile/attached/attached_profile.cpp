@@ -131,6 +131,10 @@ std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase ph
     }
     run.seconds = std::max(run.seconds, seconds);
   }
+  for (const Stretch& counted : counted_stretches(found->second)) {
+    run.seconds += counted.seconds;
+    run.samples += static_cast<std::uint64_t>(counted.amount);
+  }
   take_gaps(found->second, run);
   const std::vector<double> waits = training.fetched_in_thread() ? std::vector<double>{} : data_waits(found->second.by_rank);
   run.stall_p50_seconds = quantile(waits, 0.5);
