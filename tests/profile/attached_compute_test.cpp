@@ -51,7 +51,7 @@ TEST_CASE("what workers take from the steps is said to be missing where it was n
 }
 
 TEST_CASE("where steps that are only counted are faster than clocked ones, the verdict is inconclusive and says why") {
-  for (const double faster : {1.0, 1.01, 1.1}) {
+  for (const double faster : {1.0, 1.1}) {
     CAPTURE(faster);
     LaunchedTraining launched = prep_bound();
     PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
