@@ -99,7 +99,6 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     }
     count_steps(sender, at->window, at->step);
     if (at->window) sender.pass_steps += at->window->samples.size();
-    if (at->counted) take_counted(sender, *at->counted);
     if (at->why == CheckpointMessage::Why::window && sender.last_pass) sender.last_pass = std::max(*sender.last_pass, sender.pass_steps);
     measurement();  // A training step was seen, so the training is one, however early it ends.
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
@@ -133,15 +132,6 @@ void Conductor::count_steps(Member& member, const std::optional<StepWindow>& win
   if (member.steps == 0) member.steps = before_the_first;
   if (window) member.steps += window->samples.size();
   m_training.steps = std::max(m_training.steps, member.steps);
-}
-
-void Conductor::take_counted(Member& member, const CountedSteps& counted) {
-  member.steps += counted.steps;
-  member.pass_steps += counted.steps;
-  m_training.steps = std::max(m_training.steps, member.steps);
-  if (m_stage != Stage::full || !member.hello) return;
-  if (m_is_measuring) measurement().counted[member.hello->rank].push_back(counted);
-  measurement().seen.push_back({m_training.starts, counted.begin, counted.end, counted.samples});
 }
 
 /// A gap comes before the window that starts with the next epoch's first step, or together with it.
@@ -299,9 +289,7 @@ void Conductor::take_windows() {
 Answer Conductor::measure(Nanoseconds now) {
   take_windows();
   if (enough(now)) return next_stage(now);
-  // Every other window of the training as found shows what the hook costs it.
-  m_counts = !m_counts && m_stage == Stage::full && m_plan.phases != Phases::full && !short_passes();
-  return RunSteps{window_steps(), m_counts};
+  return RunSteps{window_steps()};
 }
 
 Answer Conductor::next_stage(Nanoseconds now) {

@@ -142,7 +142,6 @@ class Conductor {
   void take_windows();
   void keep(int rank, StepWindow window);
   void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
-  void take_counted(Member& member, const CountedSteps& counted);
   void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
   void take_spent(Member& member);
   [[nodiscard]] std::optional<int> more_workers() const;
@@ -194,7 +193,6 @@ class Conductor {
   TreeUse m_stage_use;              ///< at that time
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
   std::uint64_t m_most_steps = 0;   ///< of one stage, where an earlier start had too few for all; 0: no limit
-  bool m_counts = false;            ///< the steps of the last window that was asked for are only counted
   bool m_is_measuring = false;      ///< this stage has begun to
   bool m_is_first = true;           ///< of the start's stages that take steps
   bool m_is_warm = false;           ///< this start has read the subset into memory

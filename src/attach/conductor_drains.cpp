@@ -49,8 +49,6 @@ Answer Conductor::next_drain(Nanoseconds now) {
       double steps = 0;
       for (const auto& [rank, windows] : full.by_rank)
         for (const StepWindow& window : windows) steps += static_cast<double>(window.samples.size());
-      for (const auto& [rank, windows] : full.counted)
-        for (const CountedSteps& window : windows) steps += static_cast<double>(window.steps);
       const double read = static_cast<double>(full.after->requested_bytes) - static_cast<double>(full.before->requested_bytes);
       if (steps > 0 && read > 0) {
         const double fit =

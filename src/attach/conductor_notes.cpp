@@ -26,7 +26,7 @@ std::string Conductor::waiting_text() const {
 void Conductor::say_phase() const {
   const auto measured = m_training.phases.find(phase());
   if (measured == m_training.phases.end()) return;
-  const Estimate rate = estimate_of_ratio(all_stretches(measured->second));
+  const Estimate rate = estimate_of_ratio(stretches_of(measured->second));
   std::string note = fmt::format("{}: {:.1f} samples/s in {} window{}", enum_name(phase()), rate.value, rate.windows, rate.windows == 1 ? "" : "s");
   // The first answer comes a minute or two before the verdict.
   if (const std::string waiting = m_stage == Stage::full ? waiting_text() : ""; !waiting.empty()) note += "; " + waiting;

@@ -133,7 +133,7 @@ bool Conductor::enough(Nanoseconds now) {
   for (const auto& [rank, windows] : taken.by_rank)
     for (const StepWindow& window : windows) steps += window.samples.size();
   if (steps > 0 && steps < least_steps * taken.by_rank.size()) return false;
-  const Estimate rate = estimate_of_ratio(all_stretches(taken));
+  const Estimate rate = estimate_of_ratio(stretches_of(taken));
   const bool precise = rate.windows >= least_windows && rate.relative_half_width() <= wanted_half_width;
   // Of two or three windows there is hardly an interval.
   const bool goes_on = rate.windows < few_windows && to_seconds(now - *m_begin) < steps_share * m_plan.seconds;

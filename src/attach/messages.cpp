@@ -146,11 +146,6 @@ CheckpointMessage read_checkpoint(JsonObject& object) {
   message.why = object.named<CheckpointMessage::Why>("why");
   message.step = count(object, "step");
   message.window = optional_window(object);
-  if (auto counted = object.optional_object("counted")) {
-    message.counted = {instant(*counted, "begin"), instant(*counted, "end"), count(*counted, "steps"),
-                       static_cast<double>(count(*counted, "samples"))};
-    if (message.counted->end <= message.counted->begin) counted->fail("end", "found an instant that is not after /begin");
-  }
   message.between = optional_gap(object);
   message.kept = count(object, "kept");
   message.copies = count(object, "copies");
@@ -230,7 +225,6 @@ std::string answer_text(const Answer& answer) {
   nlohmann::json json;
   if (const auto* run = std::get_if<RunSteps>(&answer)) {
     json = {{"do", "run"}, {"steps", run->steps}};
-    if (run->counted) json["counted"] = true;
   } else if (const auto* change = std::get_if<SwitchPhase>(&answer)) {
     json = {{"do", "switch"}, {"mode", enum_name(change->phase)}, {"keep", change->keep}, {"keep_bytes", change->keep_bytes}};
   } else if (const auto* drain = std::get_if<DrainLoader>(&answer)) {

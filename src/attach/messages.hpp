@@ -58,14 +58,6 @@ struct StepWindow {
   std::uint64_t skipped = 0;  ///< optimizer steps that GradScaler skipped
 };
 
-/// Consecutive training steps of a pass over the loader that were only counted.
-struct CountedSteps {
-  Nanoseconds begin = 0;
-  Nanoseconds end = 0;
-  std::uint64_t steps = 0;
-  double samples = 0;
-};
-
 enum class AttachPhase {
   full,      ///< batches of the script's own loader, as found
   cached,    ///< the same of a part of its data that is in memory
@@ -104,7 +96,6 @@ struct CheckpointMessage {
   Why why = Why::start;
   std::uint64_t step = 0;  ///< steps of this epoch so far
   std::optional<StepWindow> window;
-  std::optional<CountedSteps> counted{};
   std::optional<EpochGap> between;              ///< start of a later epoch
   std::uint64_t kept = 0;                       ///< switched: batches that are handed out again and again, as copies
   std::uint64_t copies = 0;                     ///< of these, as many as there is memory for: a window has no more steps
@@ -183,10 +174,9 @@ using HookMessage = std::variant<HelloMessage, DeviceMessage, LoaderMessage, Che
 /// Throws UsageError that names the field: the other side is another program's process.
 HookMessage parse_hook_message(std::string_view line);
 
-/// The next `steps` steps, then a checkpoint. They are only counted, where the hook can do that.
+/// The next `steps` steps, then a checkpoint.
 struct RunSteps {
   std::uint64_t steps = 0;
-  bool counted = false;
 };
 /// Then a checkpoint in the other phase.
 struct SwitchPhase {

@@ -192,31 +192,6 @@ std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses) 
   return stretches;
 }
 
-std::vector<Stretch> counted_stretches(const PhaseMeasurement& phase) {
-  std::vector<Stretch> stretches;
-  std::size_t windows = SIZE_MAX;
-  for (const auto& [rank, list] : phase.counted) windows = std::min(windows, list.size());
-  for (std::size_t i = 0; i < windows && !phase.counted.empty(); ++i) {
-    Stretch& all = stretches.emplace_back();
-    for (const auto& [rank, list] : phase.counted) {
-      all.amount += list[i].samples;
-      all.seconds = std::max(all.seconds, to_seconds(list[i].end - list[i].begin));
-    }
-  }
-  return stretches;
-}
-
-std::vector<Stretch> all_stretches(const PhaseMeasurement& phase) {
-  const std::vector<Stretch> clocked = stretches_of(phase);
-  const std::vector<Stretch> counted = counted_stretches(phase);
-  std::vector<Stretch> all;
-  for (std::size_t i = 0; i < std::max(clocked.size(), counted.size()); ++i) {
-    if (i < clocked.size()) all.push_back(clocked[i]);
-    if (i < counted.size()) all.push_back(counted[i]);
-  }
-  return all;
-}
-
 std::optional<double> waiting_fraction(const PhaseMeasurement& phase) {
   std::optional<double> most;
   for (const auto& [rank, windows] : phase.by_rank) {

@@ -27,12 +27,11 @@ struct SeenSteps {
 /// The windows of one phase, once it was steady, in the order of time.
 struct PhaseMeasurement {
   std::map<int, std::vector<StepWindow>> by_rank;
-  std::map<int, std::vector<CountedSteps>> counted{};  ///< full: further windows, of steps that were only counted
-  std::map<int, std::vector<EpochGap>> gaps;           ///< between epochs, as the script was found
-  std::vector<SeenSteps> seen{};                       ///< full: all steps of all ranks, those too that are in no window
-  bool complete = false;                               ///< precise enough, or its time is over; else the command ended in it
-  bool whole_run = false;                              ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
-  bool steady = false;                                 ///< two medians in a row agreed; else these windows are what there is
+  std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, as the script was found
+  std::vector<SeenSteps> seen{};              ///< full: all steps of all ranks, those too that are in no window
+  bool complete = false;                      ///< precise enough, or its time is over; else the command ended in it
+  bool whole_run = false;                     ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
+  bool steady = false;                        ///< two medians in a row agreed; else these windows are what there is
   bool passes = false;                        ///< windows are whole passes over the loader, each with what lies between it and the one before
   std::optional<std::uint64_t> pass_steps{};  ///< of the last whole pass that was seen
   bool too_slow = false;                      ///< its steps take so long that there was no time to see whether they are steady
@@ -112,9 +111,6 @@ std::string unrecognised_text(const std::string& seen);
 /// of a whole run, with them. Pauses are what the script does between whole passes beside waiting for data.
 enum class Pauses { counted, left_out };
 std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses = Pauses::counted);
-/// The same of the windows that were only counted, which stretches_of() does not have; and of both, in turn as they were taken.
-std::vector<Stretch> counted_stretches(const PhaseMeasurement& phase);
-std::vector<Stretch> all_stretches(const PhaseMeasurement& phase);
 /// Of each window, what the loaders of all ranks can supply together: ranks train in step, so it is their number times what the slowest one
 /// delivered. Empty where too few batches came.
 std::vector<Stretch> stretches_of(const DrainMeasurement& drain);

@@ -171,8 +171,8 @@ def unexplained(window):
     return window['end'] - window['begin'] - sum(sum(window[part]) for part in ('wait', 'compute', 'outside', 'hook'))
 
 
-def run(steps, **more):
-    return dict({'do': 'run', 'steps': steps}, **more)
+def run(steps):
+    return {'do': 'run', 'steps': steps}
 
 
 def switch(mode, keep=16, keep_bytes=1 << 28):

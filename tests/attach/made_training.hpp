@@ -41,7 +41,6 @@ struct Training {
   double full = 0.010, synthetic = 0.004, busy = 0.006, cached = 0.008, drained = 0.005;  ///< seconds a step or batch
   double spread = 0;                                                                      ///< steps differ by up to so much of them, either way
   std::uint64_t seed = 1;
-  double counted_part = 1;                          ///< of a step's time that it takes where steps are only counted
   std::function<double(int)> drained_by_workers{};  ///< seconds a batch, in place of `drained`
   std::optional<EpochGap> gap{};                    ///< before each epoch but the first
   LoaderRecord::Style style = LoaderRecord::Style::map;
@@ -54,7 +53,6 @@ struct Training {
     std::uint64_t step = 0, epoch = 0;
     AttachPhase phase = AttachPhase::full;
     std::uint64_t steps_left = 0;
-    bool counted = false;
     Nanoseconds answered = 0;
     bool asks = true;  ///< has to come to a checkpoint
     CheckpointMessage::Why why = CheckpointMessage::Why::start;
@@ -78,7 +76,6 @@ struct Training {
       rank.answered = now;
       if (const auto* run = std::get_if<RunSteps>(&answer)) {
         rank.steps_left = run->steps;
-        rank.counted = run->counted;
       } else if (const auto* change = std::get_if<SwitchPhase>(&answer)) {
         rank.phase = change->phase;
         rank.asks = true;
@@ -138,11 +135,6 @@ struct Training {
     now = std::max(now, window.end);
     message.window = window;
     message.step = rank.step;
-    if (rank.counted && rank.steps_left == 0) {
-      message.counted = {window.begin, window.begin + to_nanoseconds(took * counted_part), window.samples.size(),
-                         32.0 * static_cast<double>(window.samples.size())};
-      message.window.reset();
-    }
     if (rank.steps_left > 0) message.why = CheckpointMessage::Why::epoch_end;
     return message;
   }

@@ -68,9 +68,6 @@ TEST_CASE("a checkpoint brings what the script did beside its steps, and the siz
 TEST_CASE("a device comes with the CPUs that the process may use") {
   const auto device = parsed<DeviceMessage>(R"({"t":"device","cuda":false,"device":"x","cpus":[2,3],"gpus":"GPU-a"})");
   CHECK(device.gpus == "GPU-a");
-  const auto at = parsed<CheckpointMessage>(R"({"t":"at","why":"window","counted":{"begin":100,"end":200,"steps":10,"samples":320}})");
-  CHECK((at.counted->end == 200 && at.counted->steps == 10 && at.counted->samples == 320));
-  CHECK_THROWS(parse_hook_message(R"({"t":"at","why":"window","counted":{"begin":200,"end":200,"steps":10,"samples":320}})"));
   CHECK(device.cpus == std::vector<int>{2, 3});
   CHECK(parsed<DeviceMessage>(R"({"t":"device","cuda":false,"device":"x"})").cpus.empty());
 }

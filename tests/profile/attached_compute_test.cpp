@@ -49,19 +49,3 @@ TEST_CASE("what workers take from the steps is said to be missing where it was n
   launched.training.drains = {drain_of(0, 0.020)};
   CHECK_FALSE(finds(profile_as_measured(launched), "phases-missing"));
 }
-
-TEST_CASE("where steps that are only counted are faster than clocked ones, the verdict is inconclusive and says why") {
-  for (const double faster : {1.0, 1.1}) {
-    CAPTURE(faster);
-    LaunchedTraining launched = prep_bound();
-    PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
-    for (const StepWindow& window : full.by_rank.at(0)) {
-      const double seconds = step_seconds(window) / faster;
-      full.counted[0].push_back(
-          {window.begin, window.begin + to_nanoseconds(seconds), window.samples.size(), 32.0 * static_cast<double>(window.samples.size())});
-    }
-    const ProfileResult result = profile_of(launched);
-    CHECK(finds(result, "hook-costs") == (faster > 1.05));
-    CHECK(result.bottleneck->confident == (faster < 1.05));
-  }
-}

@@ -132,9 +132,12 @@ def beside(record, first, batches):
 
 
 def _pipe(workers, record):
-    """By which workers say what they compute."""
+    """By which workers say what they compute; nothing where the launcher's folder takes none."""
     from .stages import Pipe  # It imports more than a script without workers has.
-    return Pipe(workers, record.recipe['collate_fn'])
+    try:
+        return Pipe(workers, record.recipe['collate_fn'])
+    except (OSError, KeyError):  # The script has other rights by now, or another environment.
+        return None
 
 
 def _require_room(record, workers):

@@ -6,7 +6,6 @@ import sys
 import weakref
 
 from . import drains, facts, framework
-from .counting import Counting
 from .link import Link
 from .passive import Passive
 from .phases import Phases
@@ -56,12 +55,8 @@ class Hook:
         engine = Passive(link) if self.passive else Phases(link)
         engine.rank = rank
         self.engine = engine
-        engine.replace = self._replace
         engine.standstill = self.standstill
         engine.spent = None if self.passive else self.spent
-
-    def _replace(self, engine):
-        self.engine = engine
 
     def entry(self, loader):
         """What is remembered of a DataLoader object, for as long as it lives: its origin, its record, and whether the script has marked it."""
@@ -105,8 +100,6 @@ class Hook:
 
     def child(self):
         """In a forked child: the connection is the parent's. A child that makes iterators of its own, and is no worker, connects by itself."""
-        if isinstance(self.engine, Counting):
-            self.engine.stop()
         engine, self.engine = self.engine, None
         if self.standstill is not None:
             self.standstill.register()

@@ -72,11 +72,6 @@ class Record:
             self.leads = False
         return first if self.leads else size
 
-    def sized(self):
-        """Whether the sampler says how many samples each batch has: `batch_size`, and the last one of an epoch what is left."""
-        size, samples, batches = self.facts['batch_size'], self.facts['samples'], self.facts['batches']
-        return bool(self.map_style and size and samples and batches == (samples // size if self.facts['drop_last'] else -(-samples // size)))
-
     def looked_at(self):
         """Whether it is known of all samples what they are."""
         return self.picture is not None and self.tokens == 0

@@ -6,7 +6,6 @@ from time import monotonic_ns as now
 
 from . import framework
 from .clock import Gap
-from .counting import Counting
 from .engine import Engine, follower, other, primary
 from .modes import Modes
 
@@ -35,8 +34,6 @@ class Phases(Engine):
         self._steps = 0  # That were begun on the long way.
         self._validated = -2  # How many there were when the last validation began.
         self._loaders_apart = False  # Several threads ask training loaders for batches.
-        self._counts = False  # The steps of the window that begins are only counted.
-        self._counting = None  # Those of the one that has ended.
         self._untold = None  # Why a script that goes on is followed no further.
         self.clock.follows_left = True
 
@@ -84,6 +81,8 @@ class Phases(Engine):
         def kept(iterator):
             if replay.at_hand:
                 try:
+                    if standstill is not None:
+                        standstill.goes_on(now())
                     return replay.next()
                 except Exception as error:
                     self.fault(error)
@@ -169,31 +168,9 @@ class Phases(Engine):
             self._remaining -= 1
             iteration.clocked = True
             entered = now()  # What lay between was a checkpoint, which belongs to no step.
-            if self._may_count(iteration):
-                Counting(self, iteration, entered, self._remaining)
-                return primary, entered
         if not self.off and not self.take_short_way(iteration, entered):
             self.clock.open(entered)
         return primary, entered
-
-    def _may_count(self, iteration):
-        """Whether all steps of the window take a batch of this pass, and have as many samples."""
-        left = iteration.left()
-        return self._counts and not self.off and iteration.record.sized() and left is not None and left > self._remaining + 1 and len(self.roles.training) == 1
-
-    def counted(self, counting, iteration):
-        """The steps that were only counted are over, or something else has come."""
-        done = counting.steps - 1
-        self._remaining = counting.left
-        self.optimizer_steps = counting.optimizer_steps
-        iteration.handed += done
-        iteration.record.served += done
-        for _ in range(done):
-            iteration.list_taken()
-        if counting.left:
-            self.clock.open(now())  # The step that goes on.
-        else:
-            self._counting = counting
 
     def take_short_way(self, iteration, begin):
         return iteration.clocked and super().take_short_way(iteration, begin)
@@ -277,9 +254,6 @@ class Phases(Engine):
         window, self._window = self._window, None
         if window is not None and not (why == 'start' and self.modes.mode in ('busy', 'synthetic')):  # The steps that show that a loader trains have its own batches.
             message['window'] = dict(window, mode=self.modes.mode, sampling=self._sampling())
-        counting, self._counting = self._counting, None
-        if counting is not None:
-            message['counted'] = {'begin': counting.begin, 'end': entered, 'steps': counting.steps, 'samples': counting.steps * iteration.record.facts['batch_size']}
         if self.spent is not None:
             message['spent'] = self.spent.take()
         if why == 'start':
@@ -295,7 +269,6 @@ class Phases(Engine):
             action = reply.get('do')
             if action == 'run':
                 self._remaining = int(reply['steps'])
-                self._counts = bool(reply.get('counted'))
                 if self.modes.prepare(self._remaining):
                     framework.current.synchronise()  # Copies on a device are made by then.
                 return

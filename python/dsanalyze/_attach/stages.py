@@ -52,7 +52,10 @@ class Pipe:
         except OSError:
             pass
         os.close(self._read)
-        os.unlink(self._path)
+        try:
+            os.unlink(self._path)
+        except OSError:
+            pass
         stages = {}
         for line in text.decode('utf-8', 'replace').splitlines():
             parts = line.split('\t')

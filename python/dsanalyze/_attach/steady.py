@@ -19,12 +19,13 @@ class Steady:
         self._sizes = []
         self._samples_of = samples_of or iteration.samples_of_last
         facts = iteration.record.facts
-        self._size = facts['batch_size']
-        # Where it is known how many samples a batch has, none is looked at.
+        size, samples, batches = facts['batch_size'], facts['samples'], facts['batches']
+        self._size = size
+        # The sampler says how many samples a batch has: then no batch is looked at.
         self._counts = None
-        if samples_of is None and iteration.record.sized():
-            self._counts = facts['batches']
-            self._last = min(self._size, facts['samples'] - self._size * (self._counts - 1))
+        if samples_of is None and facts['style'] == 'map' and size and samples and batches == (samples // size if facts['drop_last'] else -(-samples // size)):
+            self._counts = batches
+            self._last = min(size, samples - size * (batches - 1))
 
     def step(self, asked, served, batch):
         """A batch has been handed out."""

@@ -174,22 +174,6 @@ void find_odd_steps(const LaunchedTraining& launched, ProfileResult& result) {
   find_few_batches(phase->second, result);
 }
 
-/// The training as found ran at one rate where its steps were clocked, and at another where they were only counted.
-void find_costly_hook(const AttachedTraining& training, ProfileResult& result) {
-  constexpr double worth_saying = 0.02;
-  const auto full = training.phases.find(AttachPhase::full);
-  if (full == training.phases.end()) return;
-  const Estimate clocked = estimate_of_ratio(stretches_of(full->second));
-  const Estimate counted = estimate_of_ratio(counted_stretches(full->second));
-  if (clocked.windows < 2 || counted.windows < 2 || clocked.ci95.overlaps(counted.ci95)) return;
-  if (std::abs(clocked.value / counted.value - 1) <= worth_saying) return;
-  result.trusted = false;
-  result.findings.push_back({"hook-costs", Severity::warning,
-                             fmt::format("where its steps were clocked the training reached {} samples/s, and {} where they were only counted: what "
-                                         "dsanalyze's hook takes of a step is not small beside it, so the verdict is inconclusive.",
-                                         format_number(clocked.value), format_number(counted.value))});
-}
-
 void find_several_loaders(const AttachedTraining& training, ProfileResult& result) {
   int drained = 1;
   for (const DrainMeasurement& drain : training.drains)
@@ -266,7 +250,6 @@ void find_attached_problems(const LaunchedTraining& launched, const LaunchSettin
   }
   find_storage_reads(result);
   find_odd_steps(launched, result);
-  find_costly_hook(launched.training, result);
   constexpr double most_unexplained = 0.01;
   if (result.waits && std::abs(result.waits->unexplained.fraction) > most_unexplained)
     result.findings.push_back(

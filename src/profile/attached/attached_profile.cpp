@@ -116,7 +116,7 @@ void find_changed_batches(const AttachedTraining& training, ProfileResult& resul
 std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase phase) {
   const auto found = training.phases.find(phase);
   if (found == training.phases.end()) return std::nullopt;
-  const std::vector<Stretch> stretches = all_stretches(found->second);
+  const std::vector<Stretch> stretches = stretches_of(found->second);
   if (stretches.empty()) return std::nullopt;
   RunRecord run;
   run.name = enum_name(phase);
@@ -130,10 +130,6 @@ std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase ph
       run.samples += static_cast<std::uint64_t>(std::accumulate(window.samples.begin(), window.samples.end(), 0.0));
     }
     run.seconds = std::max(run.seconds, seconds);
-  }
-  for (const Stretch& counted : counted_stretches(found->second)) {
-    run.seconds += counted.seconds;
-    run.samples += static_cast<std::uint64_t>(counted.amount);
   }
   take_gaps(found->second, run);
   const std::vector<double> waits = training.fetched_in_thread() ? std::vector<double>{} : data_waits(found->second.by_rank);
