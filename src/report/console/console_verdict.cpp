@@ -209,7 +209,7 @@ std::string launched_first_step(const ProfileResult& result) {
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
   if (!result.bottleneck && !result.prep && result.finds("prep-not-separable"))
     return "Let the order of the stream follow from a seed, or profile with a part of the data that fits into memory.";
-  const std::string not_known = "See the findings, which say what could not be measured and why.";
+  std::string not_known = "See the findings, which say what could not be measured and why.";
   if (!result.bottleneck || !result.loader) return not_known;
   if (result.bottleneck->detail == "accelerator" || result.bottleneck->detail == "delivery") return late_batches(result);
   if (result.bottleneck->detail == "launching")
