@@ -2,6 +2,9 @@
 import atexit
 import importlib.util
 import json
+import multiprocessing.connection  # noqa: F401
+import multiprocessing.queues  # noqa: F401
+import multiprocessing.synchronize  # noqa: F401
 import os
 import runpy
 import sys

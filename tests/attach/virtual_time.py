@@ -1,7 +1,5 @@
 """Time that passes where the main thread sleeps, and nowhere else: what is clocked of a script is what it asks for, on any machine. To be installed before the hook."""
-import multiprocessing.connection
-import multiprocessing.queues
-import multiprocessing.synchronize
+import sys
 import threading
 import time
 import types
@@ -22,7 +20,10 @@ def pass_by(seconds):
 def install():
     """What waits for other processes has the real clock: a deadline there would never come."""
     real = types.SimpleNamespace(**vars(time))
-    multiprocessing.connection.time = multiprocessing.queues.time = multiprocessing.synchronize.time = real
+    for name in ('connection', 'queues', 'synchronize'):
+        module = sys.modules.get('multiprocessing.' + name)  # A script that has no use for it is not given it.
+        if module is not None:
+            module.time = real
     time.sleep = pass_by
     time.monotonic_ns = lambda: at
     time.monotonic = lambda: at / 1e9
