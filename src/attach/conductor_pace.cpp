@@ -14,28 +14,33 @@ constexpr double steady_difference = 0.05;
 constexpr double most_scatter = 0.25;       ///< of medians of steps that differ, as batches of several sizes make them
 constexpr double most_window_seconds = 2;   ///< where a window is to hold whole cycles of the kept batches
 constexpr double wanted_half_width = 0.02;  ///< of a rate: then a phase is over before its time
-constexpr std::size_t few_windows = 4;
-constexpr double steps_share = 0.45;      ///< of the time budget, for the phases that take steps
-constexpr std::uint64_t many_steps = 50;  ///< of a window on a device,
-constexpr double long_seconds = 5;        ///< or what it takes, if these are fewer steps
+constexpr std::uint64_t many_steps = 50;    ///< of a window on a device,
+constexpr double long_seconds = 5;          ///< or what it takes, if these are fewer steps
+constexpr double device_windows = 2;        ///< of a phase, at least
+constexpr double steps_share = 0.45;        ///< of the time budget, for the phases that take steps
+constexpr double full_part = 3.0 / 9;       ///< of these phases' time; the three others have the same
+constexpr double other_part = 2.0 / 9;
 
 }  // namespace
 
-/// The phases that take steps have 45 % of the budget, and of a long one less: the first verdict comes after them, and is waited for. Steps that take
-/// long get what warming up and measuring take, and a device two windows in the shortest phase.
+/// The phases that take steps have 45 % of the budget, and of a long one less: the first verdict comes after them, and is waited for (45 s of the
+/// default budget, with starting the script and its workers). The shortest has time for two windows of the warm-up and one that is measured, and on a
+/// device for two windows.
 double Conductor::stage_seconds(Stage stage) const {
-  constexpr double steps_of_all = 40;
-  constexpr double windows_of_all = 9;
-  const double on_device = m_training.device.cuda ? windows_of_all * std::min(long_seconds, many_steps * m_step_seconds) : 0;
-  const double wanted = std::max({12 + 0.1 * m_plan.seconds, steps_of_all * m_step_seconds, on_device});
+  constexpr double of_any_budget = 12;  // seconds
+  constexpr double of_long_budget = 0.1;
+  constexpr double least_windows_of_phase = 3;
+  const double long_steps = least_windows_of_phase * least_steps * m_step_seconds / other_part;
+  const double on_device = m_training.device.cuda ? device_windows * std::min(long_seconds, many_steps * m_step_seconds) / other_part : 0;
+  const double wanted = std::max({of_any_budget + of_long_budget * m_plan.seconds, long_steps, on_device});
   const double steps_seconds = std::min(steps_share * m_plan.seconds, wanted);
   switch (stage) {
     case Stage::full:
-      return m_plan.phases == Phases::full ? m_plan.seconds : steps_seconds * 3 / 9;
+      return m_plan.phases == Phases::full ? m_plan.seconds : steps_seconds * full_part;
     case Stage::cached:
     case Stage::busy:
     case Stage::synthetic:
-      return steps_seconds * 2 / 9;
+      return steps_seconds * other_part;
     case Stage::warm:
       return 0.15 * m_plan.seconds;
     case Stage::drains:
@@ -74,8 +79,7 @@ std::uint64_t Conductor::whole_cycles(std::uint64_t steps, std::uint64_t limit) 
 /// A window on a device begins with an empty queue, so the device waits for the process once: a fiftieth of the window at most, or what a process
 /// takes to ask for one step against 5 s.
 std::uint64_t Conductor::steps_on_device() const {
-  constexpr double windows = 2;  // of a phase, at least
-  const double seconds = std::min(long_seconds, stage_seconds(m_stage) / windows);
+  const double seconds = std::min(long_seconds, stage_seconds(m_stage) / device_windows);
   return std::clamp(static_cast<std::uint64_t>(seconds / std::max(m_step_seconds, 1e-6)), least_steps, many_steps);
 }
 
@@ -135,13 +139,16 @@ bool Conductor::enough(Nanoseconds now) {
   if (steps > 0 && steps < least_steps * taken.by_rank.size()) return false;
   const Estimate rate = estimate_of_ratio(stretches_of(taken));
   const bool precise = rate.windows >= least_windows && rate.relative_half_width() <= wanted_half_width;
-  // Of two or three windows there is hardly an interval.
+  // Of two or three windows there is hardly an interval: Student's factor is 12.7 or 4.3.
+  constexpr std::size_t few_windows = 4;
+  constexpr double longer = 1.5;
   const bool goes_on = rate.windows < few_windows && to_seconds(now - *m_begin) < steps_share * m_plan.seconds;
-  const double most_shares = goes_on ? 1.5 : 1;
+  const double most_shares = goes_on ? longer : 1;
   return precise || to_seconds(now - m_stage_begin) > most_shares * stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
 }
 
-/// What a GPU has done is told of a second or less, so that looks within the first one of a phase would be of the phase before.
+/// NVML tells what a GPU has done in the last second or less (nvmlUtilization_t), so that looks within the first one of a phase would be of the phase
+/// before.
 void Conductor::look_at_device(Nanoseconds now) {
   constexpr double told_seconds = 1;
   const bool is_told = m_is_measuring && to_seconds(now - m_stage_begin) > told_seconds && to_seconds(now - m_device_look) > told_seconds / 2;

@@ -11,8 +11,8 @@
 
 namespace dsanalyze {
 
-std::uint64_t MemoryWatch::kills() {
-  std::ifstream counters("/proc/vmstat");
+std::uint64_t MemoryWatch::kills() const {
+  std::ifstream counters(m_proc / "vmstat");
   std::string name;
   for (std::uint64_t count = 0; counters >> name >> count;)
     if (name == "oom_kill") return count;

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "base/process/process_tree.hpp"
 #include "base/text/units.hpp"
@@ -13,7 +15,8 @@ namespace dsanalyze {
 /// object was made. Threads: one at a time.
 class MemoryWatch {
  public:
-  MemoryWatch() : m_kills(kills()) {}
+  /// `proc` stands for "/proc" in tests.
+  explicit MemoryWatch(std::filesystem::path proc = "/proc") : m_proc(std::move(proc)), m_kills(kills()) {}
 
   /// Takes milliseconds for a gigabyte.
   void look(const ProcessTree& tree);
@@ -27,8 +30,9 @@ class MemoryWatch {
     Bytes first = 0, last = 0;
   };
   /// Since the machine's start.
-  [[nodiscard]] static std::uint64_t kills();
+  [[nodiscard]] std::uint64_t kills() const;
 
+  std::filesystem::path m_proc;
   std::uint64_t m_kills;
   std::map<int, Use> m_uses;
   Bytes m_peak = 0;

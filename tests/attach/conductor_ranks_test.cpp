@@ -23,6 +23,21 @@ void join_some(Conductor& conductor, int here, Said said, std::optional<int> loc
   }
 }
 
+/// Of two ranks, which have been told to go on at the start of their first epoch.
+Conductor within_an_epoch() {
+  Conductor conductor = made(60);
+  join(conductor, 2);
+  conductor.receive(0, CheckpointMessage{}, 0);
+  CHECK(conductor.receive(1, CheckpointMessage{}, 0).size() == 2);
+  return conductor;
+}
+
+CheckpointMessage checkpoint(CheckpointMessage::Why why) {
+  CheckpointMessage message;
+  message.why = why;
+  return message;
+}
+
 void name_loader(Conductor& conductor, int member) {
   LoaderMessage loader;
   loader.primary = true;
@@ -117,8 +132,7 @@ TEST_CASE("one rank's hang ends the profile, and what a script does between epoc
   CHECK(conductor.receive(0, CheckpointMessage{}, 0).size() == 1);
   CHECK(conductor.tick(to_nanoseconds(30)).empty());
   CHECK(says(message_of<Error>([&] { conductor.tick(to_nanoseconds(90)); }), "hangs"));
-  CheckpointMessage epoch_end;
-  epoch_end.why = CheckpointMessage::Why::epoch_end;
+  const CheckpointMessage epoch_end = checkpoint(CheckpointMessage::Why::epoch_end);
   CHECK(conductor.receive(0, epoch_end, to_nanoseconds(91)).size() == 1);
   CHECK(conductor.tick(to_nanoseconds(400)).empty());
   CHECK(says(message_of<Error>([&] { conductor.tick(to_nanoseconds(800)); }), "hangs"));
@@ -130,8 +144,7 @@ TEST_CASE("an epoch that ranks announce after its first step brings the wait for
   conductor.receive(0, CheckpointMessage{}, 0);
   CheckpointMessage start;
   start.between = EpochGap{to_nanoseconds(1), to_nanoseconds(13), 2, 9, 1.25};
-  CheckpointMessage window;
-  window.why = CheckpointMessage::Why::window;
+  CheckpointMessage window = checkpoint(CheckpointMessage::Why::window);
   window.window.emplace();
   window.window->wait = window.window->compute = window.window->outside = window.window->samples = {1, 1};
   start.window = window.window;
@@ -143,27 +156,18 @@ TEST_CASE("an epoch that ranks announce after its first step brings the wait for
 }
 
 TEST_CASE("where one rank's epoch has ended, another goes on to the end of its own instead of waiting") {
-  Conductor conductor = made(60);
-  join(conductor, 2);
-  conductor.receive(0, CheckpointMessage{}, 0);
-  CHECK(conductor.receive(1, CheckpointMessage{}, 0).size() == 2);
-  CheckpointMessage window;
-  window.why = CheckpointMessage::Why::window;
+  Conductor conductor = within_an_epoch();
+  const CheckpointMessage window = checkpoint(CheckpointMessage::Why::window);
   CHECK(conductor.receive(1, window, 1).empty());
-  CheckpointMessage epoch_end;
-  epoch_end.why = CheckpointMessage::Why::epoch_end;
+  const CheckpointMessage epoch_end = checkpoint(CheckpointMessage::Why::epoch_end);
   const auto answers = conductor.receive(0, epoch_end, 2);
   REQUIRE(answers.size() == 2);
   CHECK(std::get<RunSteps>(answers[0].answer).steps > 1000);
 }
 
 TEST_CASE("a rank at the start of its next epoch waits there while the others go on to the end of theirs") {
-  Conductor conductor = made(60);
-  join(conductor, 2);
-  conductor.receive(0, CheckpointMessage{}, 0);
-  CHECK(conductor.receive(1, CheckpointMessage{}, 0).size() == 2);
-  CheckpointMessage window;
-  window.why = CheckpointMessage::Why::window;
+  Conductor conductor = within_an_epoch();
+  const CheckpointMessage window = checkpoint(CheckpointMessage::Why::window);
   CHECK(conductor.receive(1, window, 1).empty());
   const auto answers = conductor.receive(0, CheckpointMessage{}, 2);
   REQUIRE(answers.size() == 1);
@@ -172,12 +176,8 @@ TEST_CASE("a rank at the start of its next epoch waits there while the others go
 }
 
 TEST_CASE("where one rank waits at the start of an epoch and another does not end its own, epochs that differ in length are named") {
-  Conductor conductor = made(60);
-  join(conductor, 2);
-  conductor.receive(0, CheckpointMessage{}, 0);
-  CHECK(conductor.receive(1, CheckpointMessage{}, 0).size() == 2);
-  CheckpointMessage end;
-  end.why = CheckpointMessage::Why::epoch_end;
+  Conductor conductor = within_an_epoch();
+  const CheckpointMessage end = checkpoint(CheckpointMessage::Why::epoch_end);
   conductor.receive(0, end, 1);
   CHECK(conductor.receive(0, CheckpointMessage{}, 2).empty());
   const std::string said = message_of<StandsStill>([&] { conductor.tick(to_nanoseconds(63)); });

@@ -69,17 +69,6 @@ TEST_CASE("without a sandbox a training takes steps with its own batches alone, 
   CHECK_FALSE(conductor.training().drains.empty());
 }
 
-TEST_CASE("the first phase's note says how long steps wait, so that there is an answer before the verdict; no other phase's does") {
-  Training training;
-  Notes notes;
-  Conductor conductor = made(60, notes);
-  training.run(conductor);
-  REQUIRE(notes.lines.size() == 6);
-  CHECK(says(notes.lines[0], "full: 3200.0 samples/s"));
-  CHECK(says(notes.lines[0], "each step waits 50 % of its time for a batch"));
-  for (const std::size_t other : {1, 2, 3}) CHECK_FALSE(says(notes.lines[other], "waits"));
-}
-
 TEST_CASE("the subset takes a quarter of the memory that is left beside the training, or what was asked for") {
   for (const Bytes asked : {Bytes{0}, Bytes{60'000'000}}) {
     Training training;
@@ -102,12 +91,15 @@ TEST_CASE("the subset takes a quarter of the memory that is left beside the trai
   }
 }
 
-TEST_CASE("the split of a sample's time is said after the phase synthetic, and P as soon as the script's own workers were measured") {
+TEST_CASE("each phase has a note, the first one with how long steps wait; the split of a sample's time follows, then P") {
   Training training;
   Notes notes;
   Conductor conductor = made(60, notes);
   training.run(conductor);
   REQUIRE(notes.lines.size() == 6);
+  CHECK(says(notes.lines[0], "full: 3200.0 samples/s"));
+  CHECK(says(notes.lines[0], "each step waits 50 % of its time for a batch"));
+  for (const std::size_t other : {1, 2, 3}) CHECK_FALSE(says(notes.lines[other], "waits"));
   CHECK(notes.lines[4] ==
         "so far, of the time a sample: 40 % compute, 20 % contention with the loader's workers, 20 % waiting for prep, 20 % for storage");
   CHECK(notes.lines[5].starts_with("prep: 6400"));

@@ -7,7 +7,6 @@ from time import monotonic_ns as now
 from .batches import leading, picture_of, row_length, samples_of, samples_seen
 
 max_lists = 4096
-clocked_of = 8  # Index lists that a sampler is asked for: reading the clock for each would cost as much as a plain sampler takes.
 
 
 class Record:
@@ -134,7 +133,6 @@ class Iteration:
         self.evaluates = False  # It is asked with gradients disabled, so that its batches are its own.
         self.replaced = False  # Some of its batches came from elsewhere.
         self._looked_ahead = 0
-        self._chosen = 0  # Index lists.
         self.exhausted = False  # The iterator itself has no more.
         self.handed = 0
         if self.lists:
@@ -169,9 +167,9 @@ class Iteration:
         if self.held:
             raise StopIteration
         record = self.record
+        began = now()
         try:
-            index = self._choose(iterator) if self._chosen % clocked_of else self._clocked(iterator)
-            self._chosen += 1
+            index = self._choose(iterator)
             if self.map_style and len(record.lists) < max_lists:
                 record.lists.append(index)
         except StopIteration:
@@ -179,20 +177,14 @@ class Iteration:
                 raise
             self._looked_ahead -= 1
             index = None
+        if self.sampling is None:
+            self.sampling = now() - began
+        else:
+            record.sampling += now() - began
         if record.subset is not None and not self.evaluates:
             index = record.subset.instead_of(index)
         if self.lists is not None:
             self.lists.append(index)
-        return index
-
-    def _clocked(self, iterator):
-        """One of many is clocked, and stands for those up to the next; the first one by itself."""
-        began = now()
-        index = self._choose(iterator)
-        if self.sampling is None:
-            self.sampling = now() - began
-        else:
-            self.record.sampling += clocked_of * (now() - began)
         return index
 
     def look_ahead(self, iterator, count):

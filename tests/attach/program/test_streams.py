@@ -39,10 +39,10 @@ class Streams(ProgramTest):
         full, = [each for each in result['runs'] if each['name'] == 'full']
         if full['storage_bytes'] < full['requested_bytes'] / 4:
             self.skipTest('this file system keeps files in memory that were to be dropped')
-        return result, {finding['code']: finding['message'] for finding in result['findings']}
+        return result, {finding['code']: finding['message'] for finding in result['findings']}, run.stderr
 
     def test_a_stream_that_reads_other_files_at_each_start_has_no_p(self):
-        result, findings = self.profile('another')
+        result, findings, said = self.profile('another')
         self.assertIn('is not separable from storage', findings['prep-not-separable'])
         self.assertIn('had been read by the pass before', findings['prep-not-separable'])
         self.assertIsNone(result['rates']['P'])
@@ -50,13 +50,14 @@ class Streams(ProgramTest):
         self.assertEqual({run['name'] for run in result['runs']} & {'prep', 'cached'}, set())
         self.assertNotIn('phases-missing', findings)
         self.assertIsNotNone(result['rates']['G'])
+        self.assertNotRegex(said, r'prep: [0-9.,]+ samples/s')
         saved = self.folder / 'profile.json'
         saved.write_text(json.dumps(result))
         view = subprocess.run([program, 'report', saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=True)
         self.assertIn('not separable from storage', ' '.join(view.stdout.split()))
 
     def test_one_that_reads_the_same_files_has_a_p_that_its_storage_reads_bound(self):
-        result, findings = self.profile('same', '--files', '60')  # So few that a pass reads all of them, however slow the machine is.
+        result, findings, _ = self.profile('same', '--files', '60')  # So few that a pass reads all of them, however slow the machine is.
         self.assertNotIn('prep-not-separable', findings)
         self.assertGreater(result['rates']['P']['samples_per_s'], 0)
 
