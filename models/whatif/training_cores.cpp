@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace dsanalyze {
 namespace {
@@ -76,7 +77,7 @@ void learn_from_found(TrainingModel& model, const RunRecord& full, const RunReco
 
 double law_error(const TrainingModel& model, double cores) {
   constexpr double on_half = 0.1;
-  return on_half * std::clamp(std::log2(model.cores / cores), 0.0, 1.0);
+  return on_half * std::clamp(std::log(model.cores / cores) / std::numbers::ln2, 0.0, 1.0);
 }
 
 }  // namespace dsanalyze
