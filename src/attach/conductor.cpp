@@ -41,7 +41,6 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
   }
   if (const auto* passive = std::get_if<PassiveMessage>(&message)) {
     PhaseMeasurement& taken = m_training.phases[AttachPhase::full];
-    taken.steady = true;  // nothing was asked of the script, so nothing settles
     const int rank = sender.hello ? sender.hello->rank : 0;
     if (passive->window && !passive->window->samples.empty()) taken.by_rank[rank].push_back(*passive->window);
     taken.whole_run = true;
@@ -99,7 +98,6 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     }
     count_steps(sender, at->window, at->step);
     if (at->window) sender.pass_steps += at->window->samples.size();
-    if (at->why == CheckpointMessage::Why::window && sender.last_pass) sender.last_pass = std::max(*sender.last_pass, sender.pass_steps);
     measurement();  // A training step was seen, so the training is one, however early it ends.
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
     if (m_stage == Stage::full) {
@@ -109,10 +107,11 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
         measurement().seen.push_back(
             {m_training.starts, at->window->begin, at->window->end, std::accumulate(at->window->samples.begin(), at->window->samples.end(), 0.0)});
     }
-    if (at->why != CheckpointMessage::Why::epoch_end) begin_pass(sender);
+    add_steps(sender);
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
-      end_pass(sender);
+      sender.at.reset();
+      measurement().pass_steps = std::exchange(sender.pass_steps, 0);
       Answers answers = let_finish_epoch();
       answers.push_back({member, PlainAnswer::go});
       return answers;
@@ -139,7 +138,6 @@ void Conductor::take_gap(Member& member, const std::optional<EpochGap>& between,
   if (!between && !member.epoch_starts) return;
   std::vector<EpochGap>& gaps = m_training.phases[AttachPhase::full].gaps[member.hello ? member.hello->rank : 0];
   if (between) gaps.push_back(*between);
-  if (between && between->first_batch_seconds) return;
   member.epoch_starts |= between.has_value();
   if (!window || window->wait.empty()) return;
   member.epoch_starts = false;
@@ -208,17 +206,9 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   const auto why = first.at->why;
   if (why == CheckpointMessage::Why::switched) m_stage_begin = now;  // What was discarded, and workers that started, cost the phase no time.
   if (why == CheckpointMessage::Why::switched) take_kept();
-  if (why == CheckpointMessage::Why::window) return answer_all(next_steps(now));
-  if (m_stage == Stage::full && !is_wanted(Stage::full)) return answer_all(start_following(now));
-  if (why == CheckpointMessage::Why::start && short_passes()) return answer_all(next_pass(now));
-  // After a switch, and at the start of an epoch, the loader's queues fill again.
-  m_warming_up = true;
-  for (auto& [number, member] : m_members) member.last_median = member.last_mean = 0;
-  // Pauses of the script, validation for one, do not cost a phase its windows.
-  const double taken = to_seconds(now - m_stage_begin) / stage_seconds(m_stage);
-  constexpr double too_long = 3;
-  if (why == CheckpointMessage::Why::start && taken > (measurement().by_rank.empty() ? too_long : 1)) return answer_all(next_stage(now));
-  return answer_all(RunSteps{warm_up_window()});
+  if (why == CheckpointMessage::Why::switched) return answer_all(next_window());
+  if (m_stage == Stage::full && !is_wanted(Stage::full)) return answer_all(start_following(now));  // An earlier start has done that.
+  return answer_all(next_steps(now));
 }
 
 /// Of all ranks, that which has the fewest: they take as many steps.
@@ -235,36 +225,52 @@ void Conductor::take_kept() {
   measurement().kept_batches = kept;
 }
 
+/// A window goes on over ends of epochs: what lies between them is none of it.
+void Conductor::add_steps(Member& member) {
+  std::optional<StepWindow> steps = std::exchange(member.at->window, std::nullopt);
+  if (!steps || steps->samples.empty()) return;
+  if (member.window)
+    append(*member.window, *steps);
+  else
+    member.window = std::move(steps);
+}
+
 Answer Conductor::next_steps(Nanoseconds now) {
+  std::uint64_t steps = unbounded;
+  const StepWindow* window = nullptr;
   for (const auto& [number, member] : m_members) {
-    if (!member.at || !member.at->window || member.at->window->samples.empty()) continue;
-    m_step_seconds = typical_step_seconds(*member.at->window);
-    m_stage_steps += member.at->window->samples.size();
-    break;
+    if (!member.trains) continue;
+    steps = std::min<std::uint64_t>(steps, member.window ? member.window->samples.size() : 0);
+    if (member.window && window == nullptr) window = &*member.window;
   }
-  if (m_stage == Stage::full && !is_wanted(Stage::full)) return start_following(now);  // An earlier start has done that.
-  return m_warming_up ? warm_up(now) : measure(now);
+  const bool has_windows = !measurement().by_rank.empty();
+  if (steps < m_window_steps && has_windows && enough(now)) return next_stage(now);
+  const bool is_over = to_seconds(now - m_stage_begin) > stage_seconds(m_stage);
+  if (steps < m_window_steps && (has_windows || !is_over || steps < least_steps)) return RunSteps{m_window_steps - steps};
+  m_step_seconds = typical_step_seconds(*window);
+  m_stage_steps += window->samples.size();
+  if (m_warming_up) return warm_up(now);
+  take_windows();
+  return enough(now) ? next_stage(now) : next_window();
+}
+
+Answer Conductor::next_window() {
+  m_window_steps = m_warming_up ? unmeasured_steps() : window_steps();
+  for (auto& [number, member] : m_members) member.window.reset();
+  return RunSteps{m_window_steps};
 }
 
 Answer Conductor::warm_up(Nanoseconds now) {
-  const bool steady = settled();
-  if (now < m_stage_begin || (!steady && !late(now))) return RunSteps{warm_up_window()};
-  start_measuring(steady);
+  if (now < m_stage_begin || (m_stage_steps < unmeasured_steps() && !late(now))) return next_window();
+  m_warming_up = false;
+  if (!m_is_measuring) use_from(m_use());
+  m_is_measuring = true;
   const double left = stage_seconds(m_stage) - to_seconds(now - m_stage_begin);
-  if (steady || left > static_cast<double>(least_steps) * m_step_seconds) return RunSteps{window_steps()};
+  if (left > static_cast<double>(least_steps) * m_step_seconds) return next_window();
   // No time is left for others: these steps are what is known of the phase.
   if (measurement().by_rank.empty()) measurement().before = m_stage_use;
   take_windows();
-  return enough(now) ? next_stage(now) : RunSteps{least_steps};
-}
-
-void Conductor::start_measuring(bool steady) {
-  m_warming_up = false;
-  PhaseMeasurement& taken = measurement();
-  taken.steady |= steady;
-  taken.too_slow |= !steady && 4.0 * warm_up_steps * m_step_seconds > stage_seconds(m_stage);
-  if (!m_is_measuring) use_from(m_use());
-  m_is_measuring = true;
+  return enough(now) ? next_stage(now) : next_window();
 }
 
 /// What was used between two parts of a phase is not the phase's.
@@ -273,23 +279,14 @@ void Conductor::use_from(const TreeUse& begin) {
   taken.before = taken.before && taken.after ? moved(*taken.before, *taken.after, begin) : begin;
 }
 
-void Conductor::keep(int rank, StepWindow window) {
-  if (!window.samples.empty()) measurement().by_rank[rank].push_back(std::move(window));
-}
-
 void Conductor::take_windows() {
   PhaseMeasurement& taken = measurement();
   for (auto& [number, member] : m_members) {
-    if (!member.at || !member.at->window || !member.hello) continue;
-    keep(member.hello->rank, std::move(*member.at->window));
+    if (!member.window || !member.hello) continue;
+    taken.by_rank[member.hello->rank].push_back(std::move(*member.window));
+    member.window.reset();
   }
   taken.after = m_use();
-}
-
-Answer Conductor::measure(Nanoseconds now) {
-  take_windows();
-  if (enough(now)) return next_stage(now);
-  return RunSteps{window_steps()};
 }
 
 Answer Conductor::next_stage(Nanoseconds now) {
@@ -337,7 +334,6 @@ std::size_t Conductor::phases_with_steps() const {
 
 /// The next phase that is wanted.
 Answer Conductor::start_following(Nanoseconds now) {
-  if (m_plan.phases == Phases::all && !can_be_cached()) m_training.cached_not_separable = true;
   constexpr std::array stages{Stage::cached, Stage::busy, Stage::synthetic, Stage::drains};
   const auto* const next = std::ranges::find_if(stages, [&](Stage stage) {
     if (!is_wanted(stage)) return false;
@@ -357,10 +353,7 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
   m_is_measuring = false;
   m_warming_up = true;
   for (auto& [number, member] : m_members) {
-    member.last_median = member.last_mean = 0;
-    member.passes.reset();
-    member.gap.reset();
-    member.passes_agree = false;
+    member.window.reset();
     member.full_since.reset();
   }
   switch (stage) {

@@ -84,9 +84,8 @@ class Conductor {
 
  private:
   enum class Stage { full, warm, cached, busy, synthetic, drains, done };
-  static constexpr std::uint64_t warm_up_steps = 10;
-  static constexpr std::uint64_t least_steps = 3;                       ///< of a phase, and of a window of the warm-up, however long they take
-  static constexpr std::uint64_t short_pass_steps = 6 * warm_up_steps;  ///< fewer than these have no room for warming up and measuring
+  static constexpr std::uint64_t warm_up_steps = 10;  ///< at least, where they fit half of a phase
+  static constexpr std::uint64_t least_steps = 3;     ///< of a phase, however long they take
   static constexpr double window_seconds = 0.5;
   static constexpr std::size_t least_windows = 8;
   static constexpr std::uint64_t unbounded = 1'000'000;  ///< steps, or batches: as many as there are
@@ -96,22 +95,14 @@ class Conductor {
     bool said_bye = false;  ///< it ends by itself
     std::optional<CheckpointMessage> at;
     std::optional<DrainedMessage> drained;
-    bool between_epochs = false;               ///< has ended an epoch and not begun the next
-    std::uint64_t steps = 0;                   ///< seen so far
-    bool epoch_starts = false;                 ///< its next window's first step is the first after a gap that was kept
-    Nanoseconds since = 0;                     ///< of its last message
-    double drain_seconds = 0;                  ///< it was asked to drain for so long
-    double last_error = 0;                     ///< of the last window's median
-    double last_mean = 0;                      ///< seconds a step in that window
-    double last_median = 0;                    ///< seconds a step in the last window of the warm-up
-    std::uint64_t pass_steps = 0;              ///< of the pass over its loader that goes on
-    std::optional<std::uint64_t> last_pass{};  ///< steps of the pass before
-    std::optional<StepWindow> passes{};        ///< short passes, until they are steps enough for a window
-    Nanoseconds passes_since = 0;              ///< began the first of them
-    std::optional<EpochGap> gap{};             ///< before the pass that goes on
-    bool whole_pass = false;                   ///< no checkpoint has come between its first step and now
-    bool passes_agree = false;                 ///< the last two such windows
-    std::optional<Nanoseconds> full_since{};   ///< its last checkpoint of the phase full, while that goes on
+    bool between_epochs = false;              ///< has ended an epoch and not begun the next
+    std::uint64_t steps = 0;                  ///< seen so far
+    bool epoch_starts = false;                ///< its next window's first step is the first after a gap that was kept
+    Nanoseconds since = 0;                    ///< of its last message
+    double drain_seconds = 0;                 ///< it was asked to drain for so long
+    std::uint64_t pass_steps = 0;             ///< of the pass over its loader that goes on
+    std::optional<StepWindow> window{};       ///< its steps since the last whole window, of several passes where these are short
+    std::optional<Nanoseconds> full_since{};  ///< its last checkpoint of the phase full, while that goes on
     [[nodiscard]] bool waits() const { return at || drained; }
   };
 
@@ -126,13 +117,12 @@ class Conductor {
   Answers decide(Nanoseconds now);
   void take_kept();
   Answer next_steps(Nanoseconds now);
-  Answer next_pass(Nanoseconds now);
   Answer next_stage(Nanoseconds now);
   Answer start_following(Nanoseconds now);
   [[nodiscard]] bool is_wanted(Stage stage) const;
   [[nodiscard]] std::size_t phases_with_steps() const;
   Answer warm_up(Nanoseconds now);
-  Answer measure(Nanoseconds now);
+  Answer next_window();
   Answer start_stage(Stage stage, Nanoseconds now);
   Answer next_drain(Nanoseconds now);
   [[nodiscard]] std::string waiting_text() const;
@@ -140,30 +130,20 @@ class Conductor {
   void say_time() const;
   void say_prep() const;
   void take_windows();
-  void keep(int rank, StepWindow window);
   void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
   void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
   void take_spent(Member& member);
   [[nodiscard]] std::optional<int> more_workers() const;
   [[nodiscard]] bool another_drain_fits(Nanoseconds now) const;
-  [[nodiscard]] bool can_be_cached() const;
+  [[nodiscard]] bool can_be_cached() const { return !m_training.stream_goes_on(); }
   DrainMeasurement& drain();
   DrainLoader start_drain(std::vector<DrainMeasurement>& drains, int workers, double seconds) const;
   void take_drains();
-  bool settled();
-  [[nodiscard]] bool agrees_with_last(Member& member, const StepWindow& window) const;
   [[nodiscard]] double typical_step_seconds(const StepWindow& window) const;
-  [[nodiscard]] bool settled_passes() const;
-  [[nodiscard]] std::optional<std::uint64_t> pass_steps() const;
-  [[nodiscard]] bool short_passes() const;
-  [[nodiscard]] std::uint64_t warm_up_window() const;
+  [[nodiscard]] std::uint64_t unmeasured_steps() const;
   [[nodiscard]] bool fits(Stage stage, Nanoseconds now) const;
   [[nodiscard]] bool late(Nanoseconds now) const;
-  void begin_pass(Member& member);
-  void end_pass(Member& member);
-  static void add_to_passes(Member& member, const StepWindow& steps);
-  void take_passes(Member& member);
-  void start_measuring(bool steady);
+  static void add_steps(Member& member);
   [[nodiscard]] bool enough(Nanoseconds now);
   [[nodiscard]] std::uint64_t whole_cycles(std::uint64_t steps, std::uint64_t limit) const;
   [[nodiscard]] std::uint64_t steps_on_device() const;
@@ -185,8 +165,9 @@ class Conductor {
   std::map<int, int> m_trainers;                   ///< the process that trains, by rank
   std::optional<Nanoseconds> m_elsewhere_since{};  ///< ranks are missing of which it is certain that they do not start here any more
   Stage m_stage = Stage::full;
-  bool m_warming_up = true;
-  bool m_rank_failed = false;  ///< ended by an exception of its own
+  bool m_warming_up = true;          ///< the phase's first window, which is not measured
+  std::uint64_t m_window_steps = 1;  ///< of the window that goes on
+  bool m_rank_failed = false;        ///< ended by an exception of its own
   Nanoseconds m_now = 0;
   std::optional<Nanoseconds> m_begin;  ///< of the first phase
   Nanoseconds m_stage_begin = 0;

@@ -10,8 +10,6 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double steady_difference = 0.05;
-constexpr double most_scatter = 0.25;       ///< of medians of steps that differ, as batches of several sizes make them
 constexpr double most_window_seconds = 2;   ///< where a window is to hold whole cycles of the kept batches
 constexpr double wanted_half_width = 0.02;  ///< of a rate: then a phase is over before its time
 constexpr std::uint64_t many_steps = 50;    ///< of a window on a device,
@@ -56,13 +54,18 @@ void Conductor::plan_steps() {
   m_most_steps = std::max<std::uint64_t>(m_training.steps / phases_with_steps(), 2 * least_steps);
 }
 
-/// Ten steps; fewer where two such windows would take much of the phase's time, or of a short epoch.
-std::uint64_t Conductor::warm_up_window() const {
+/// Of a phase, at first: half a second, or what takes the batches that the loader had ready before; at most half of its time,
+/// or a quarter of its steps.
+std::uint64_t Conductor::unmeasured_steps() const {
   if (m_step_seconds <= 0) return warm_up_steps;
-  const double fitting = std::min(stage_seconds(m_stage) / 5 / m_step_seconds, 2.0 * warm_up_steps);
-  auto steps = std::min(static_cast<std::uint64_t>(fitting), warm_up_steps);
-  if (const auto pass = pass_steps()) steps = std::min(steps, *pass / 4);
-  return whole_cycles(std::max(steps, least_steps), std::max(static_cast<std::uint64_t>(fitting), least_steps));
+  const bool from_loader = m_training.loader && (m_stage == Stage::full || m_stage == Stage::cached);
+  const std::uint64_t ready =
+      from_loader ? static_cast<std::uint64_t>(std::max(m_training.loader->workers, 0) * m_training.loader->prefetch.value_or(0)) : 0;
+  const auto fitting = [this](double seconds) { return static_cast<std::uint64_t>(seconds / m_step_seconds); };
+  const std::uint64_t wanted = std::max({fitting(window_seconds), warm_up_steps, ready});
+  std::uint64_t most = fitting(stage_seconds(m_stage) / 2);
+  if (m_most_steps > 0) most = std::min(most, m_most_steps / 4);
+  return std::clamp<std::uint64_t>(wanted, 1, std::max<std::uint64_t>(most, 1));
 }
 
 /// Of batches that are handed out again, whole cycles, where these are no longer than the limit, and no more steps than there are copies.
@@ -93,42 +96,12 @@ std::uint64_t Conductor::window_steps() const {
   auto steps = std::max(least, static_cast<std::uint64_t>(std::round(window_seconds / step_seconds)));
   auto limit = std::max(2 * least, static_cast<std::uint64_t>(most_window_seconds / step_seconds));
   if (m_most_steps > 0) limit = std::min(limit, std::max(m_most_steps / (2 * least_windows), std::min(least, m_most_steps / 2)));
-  // Two windows fit between the warm-up and the end of an epoch; on a device, one.
-  if (const auto pass = pass_steps(); pass && *pass > 2 * warm_up_steps)
-    limit = std::min(limit, (*pass - 2 * warm_up_steps) / (m_training.device.cuda ? 1 : 2));
   steps = whole_cycles(std::min(steps, limit), limit);
   return std::max<std::uint64_t>(steps, 1);
 }
 
 bool Conductor::late(Nanoseconds now) const {
   return to_seconds(now - m_stage_begin) > stage_seconds(m_stage) / 2 || (m_most_steps > 0 && m_stage_steps > m_most_steps / 2);
-}
-
-/// Whether a window's step takes as long as that of the rank's window before: within 5 %, or what steps scatter by where they differ among
-/// themselves.
-bool Conductor::agrees_with_last(Member& member, const StepWindow& window) const {
-  // Batches that come in clumps, one of each worker, give steps of two lengths: then the mean settles and the median need not.
-  const double error = median_step_error(window);
-  const double scatter = 2 * std::hypot(error, std::exchange(member.last_error, error));
-  const auto agrees = [&](double value, double last) {
-    return last > 0 && std::abs(value - last) <= std::clamp(scatter, steady_difference * last, most_scatter * last);
-  };
-  const double median = median_step_seconds(window);
-  const double mean = mean_step_seconds(window);
-  const bool by_median = agrees(median, std::exchange(member.last_median, median)) && !m_training.device.cuda;
-  const bool by_mean = agrees(mean, std::exchange(member.last_mean, mean));
-  return by_median || by_mean;
-}
-
-/// Whether that is so of every rank.
-bool Conductor::settled() {
-  bool all = true;
-  for (auto& [number, member] : m_members) {
-    if (!member.at || !member.at->window) continue;
-    const bool enough_steps = member.at->window->samples.size() >= least_steps;
-    all &= enough_steps && agrees_with_last(member, *member.at->window);
-  }
-  return all;
 }
 
 bool Conductor::enough(Nanoseconds now) {

@@ -111,11 +111,6 @@ std::optional<EpochGap> optional_gap(JsonObject& object) {
   EpochGap gap{instant(*between, "begin"), instant(*between, "end"), to_seconds(instant(*between, "start")),
                to_seconds(instant(*between, "validation"))};
   gap.sampling_seconds = to_seconds(static_cast<Nanoseconds>(count(*between, "sampling")));
-  if (between->has("first_batch")) gap.first_batch_seconds = to_seconds(instant(*between, "first_batch"));
-  if (between->has("first_step")) {
-    gap.first_step_seconds = to_seconds(instant(*between, "first_step"));
-    gap.first_step_samples = static_cast<double>(count(*between, "samples"));
-  }
   if (gap.end < gap.begin) between->fail("end", "found an instant before /begin");
   return gap;
 }

@@ -44,6 +44,7 @@ struct LoaderMessage {
 struct StepWindow {
   Nanoseconds begin = 0;
   Nanoseconds end = 0;
+  Nanoseconds between = 0;            ///< of that time: between passes over the loader, and at checkpoints
   std::vector<double> wait;           ///< for the next batch of every training loader
   std::vector<double> compute;        ///< from the batch to the end of the optimizer's step
   std::vector<double> outside;        ///< from there to the next request for a batch
@@ -52,7 +53,6 @@ struct StepWindow {
   std::vector<double> outside_ranks;  ///< of `outside`: waiting for other ranks
   std::vector<double> hook;           ///< taken by the hook itself
   std::vector<double> samples;
-  double paused_seconds = 0;    ///< of `outside`: between whole passes over the loader
   double sampling_seconds = 0;  ///< of all parts: choosing the samples of batches, which samplers do in the training's own process
   std::uint64_t optimizer_steps = 0;
   std::uint64_t skipped = 0;  ///< optimizer steps that GradScaler skipped
@@ -72,11 +72,8 @@ struct EpochGap {
   Nanoseconds end = 0;
   double start_seconds = 0;  ///< waiting for the old epoch's workers to end and the new one's to start
   double validation_seconds = 0;
-  std::optional<double>
-      first_batch_seconds{};  ///< the wait for the next epoch's first batch; nothing where it is that of the next window's first step
-  std::optional<double> first_step_seconds{};  ///< of the next epoch's first step, where no window has it
-  double first_step_samples = 0;               ///< of that step
-  double sampling_seconds = 0;                 ///< choosing the samples of the next epoch's first batch, or of all
+  std::optional<double> first_batch_seconds{};  ///< the wait for the next epoch's first batch, by the next window's first step
+  double sampling_seconds = 0;                  ///< choosing the samples of the next epoch's first batch, or of all
 };
 
 /// What a place of the script did beside training steps since the last checkpoint.

@@ -17,6 +17,8 @@ namespace dsanalyze {
 namespace {
 
 constexpr int most_starts = 4;
+constexpr std::uint64_t least_steps =
+    24;  ///< of a start in which nothing was measured: four phases, of each three that are measured and as many before
 
 /// Its ranks may be on other servers, whose files are no sandbox's.
 bool starts_ranks_elsewhere(const std::vector<std::string>& command) {
@@ -27,7 +29,7 @@ bool starts_ranks_elsewhere(const std::vector<std::string>& command) {
 bool may_start_again(const LaunchedTraining& launched, const LaunchSettings& settings) {
   const AttachedTraining& training = launched.training;
   const bool ended_well = launched.exit_status == std::optional(0) && launched.failure.empty() && !launched.finished;
-  return ended_well && launched.sandbox && settings.plan.phases == Conductor::Phases::all && training.measured() &&
+  return ended_well && launched.sandbox && settings.plan.phases == Conductor::Phases::all && (training.measured() || training.steps >= least_steps) &&
          training.starts + 1 < most_starts && training.earlier_seconds < settings.plan.seconds && !starts_ranks_elsewhere(settings.command);
 }
 

@@ -124,33 +124,14 @@ bool AttachedTraining::measured() const {
 
 void append(StepWindow& window, const StepWindow& later) {
   for (const auto list : lists_of_steps) (window.*list).insert((window.*list).end(), (later.*list).begin(), (later.*list).end());
-  window.end += later.end - later.begin;
-  window.paused_seconds += later.paused_seconds;
+  window.between += later.begin - window.end;
+  window.end = later.end;
   window.sampling_seconds += later.sampling_seconds;
   window.optimizer_steps += later.optimizer_steps;
   window.skipped += later.skipped;
 }
 
-void begin_with(StepWindow& pass, const EpochGap& gap) {
-  if (pass.samples.empty()) return;
-  if (gap.first_step_seconds) {
-    for (const auto list : lists_of_steps) (pass.*list).insert((pass.*list).begin(), 0);
-    pass.wait.front() = std::min(gap.first_batch_seconds.value_or(0), *gap.first_step_seconds);
-    pass.compute.front() = *gap.first_step_seconds - pass.wait.front();
-    pass.samples.front() = gap.first_step_samples;
-    pass.end += to_nanoseconds(*gap.first_step_seconds);
-  }
-  const double seconds = to_seconds(gap.end - gap.begin);
-  const double waited = std::min(gap.start_seconds, seconds);
-  pass.wait.front() += waited;
-  pass.outside.front() += seconds - waited;
-  pass.validation.front() += std::min(gap.validation_seconds, seconds - waited);
-  pass.paused_seconds += seconds - waited;
-  pass.sampling_seconds += gap.sampling_seconds;
-  pass.end += gap.end - gap.begin;
-}
-
-double step_seconds(const StepWindow& window) { return to_seconds(window.end - window.begin) - sum(window.hook); }
+double step_seconds(const StepWindow& window) { return to_seconds(window.end - window.begin - window.between) - sum(window.hook); }
 
 double median_step_seconds(const StepWindow& window) { return median(steps_of(window)); }
 
@@ -158,18 +139,7 @@ double mean_step_seconds(const StepWindow& window) {
   return step_seconds(window) / static_cast<double>(std::max<std::size_t>(window.samples.size(), 1));
 }
 
-double median_step_error(const StepWindow& window) {
-  constexpr double deviation_by_median = 1.4826;  // of a normal distribution, as is the next
-  constexpr double error_by_deviation = 1.2533;
-  std::vector<double> steps = steps_of(window);
-  if (steps.empty()) return 0;
-  const double middle = median(steps);
-  for (double& step : steps) step = std::abs(step - middle);
-  const double root = std::sqrt(static_cast<double>(steps.size()));
-  return deviation_by_median * error_by_deviation * median(std::move(steps)) / root;
-}
-
-std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses) {
+std::vector<Stretch> stretches_of(const PhaseMeasurement& phase) {
   std::vector<Stretch> stretches;
   std::size_t windows = SIZE_MAX;
   for (const auto& [rank, list] : phase.by_rank) windows = std::min(windows, list.size());
@@ -183,9 +153,8 @@ std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses) 
       const auto steps = static_cast<double>(list[i].samples.size());
       longest = std::max(longest, steps);
       samples += sum(list[i].samples) / steps;
-      const double validated = phase.whole_run ? 0 : sum(list[i].validation) - std::min(sum(list[i].validation), list[i].paused_seconds);
-      const double taken = step_seconds(list[i]) - validated - (pauses == Pauses::left_out ? list[i].paused_seconds : 0);
-      seconds = std::max(seconds, taken / steps);
+      const double validated = phase.whole_run ? 0 : sum(list[i].validation);
+      seconds = std::max(seconds, (step_seconds(list[i]) - validated) / steps);
     }
     if (seconds > 0) stretches.push_back({samples * longest, seconds * longest});
   }

@@ -24,17 +24,14 @@ struct SeenSteps {
   double samples = 0;
 };
 
-/// The windows of one phase, once it was steady, in the order of time.
+/// The windows of one phase but the first, in the order of time.
 struct PhaseMeasurement {
   std::map<int, std::vector<StepWindow>> by_rank;
   std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, as the script was found
   std::vector<SeenSteps> seen{};              ///< full: all steps of all ranks, those too that are in no window
   bool complete = false;                      ///< precise enough, or its time is over; else the command ended in it
   bool whole_run = false;                     ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
-  bool steady = false;                        ///< two medians in a row agreed; else these windows are what there is
-  bool passes = false;                        ///< windows are whole passes over the loader, each with what lies between it and the one before
   std::optional<std::uint64_t> pass_steps{};  ///< of the last whole pass that was seen
-  bool too_slow = false;                      ///< its steps take so long that there was no time to see whether they are steady
   std::optional<TreeUse> before, after;
   std::vector<double> device_use{};  ///< looks at the GPUs that train: the share of the second before each in which they computed
   std::uint64_t kept_batches = 0;    ///< busy and synthetic: handed out in turn, from the first one on in each window
@@ -82,7 +79,6 @@ struct AttachedTraining {
   int starts = 0;                                ///< of the command, before this one
   double earlier_seconds = 0;                    ///< that these were led
   bool out_of_time = false;                      ///< steps take so long that later phases did not fit the time budget
-  bool cached_not_separable = false;             ///< short passes over a stream: what data in memory give cannot be measured beside it
   bool several_trainings = false;                ///< passive: processes that trained one after another, or beside each other as the same rank
   std::vector<NoteMessage> notes;                ///< of the hook, each code once
   std::optional<SeenMessage> seen;               ///< while no loader was known to train, of the process that did most
@@ -108,9 +104,8 @@ std::string watch_text();
 /// That no step was recognised, what was seen instead, and what is needed; without its end, too.
 std::string unrecognised_text(const std::string& seen);
 /// Of each window, what all ranks trained and the time of the slowest, without what the hook took and without validations, which are no steps;
-/// of a whole run, with them. Pauses are what the script does between whole passes beside waiting for data.
-enum class Pauses { counted, left_out };
-std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses = Pauses::counted);
+/// of a whole run, with them.
+std::vector<Stretch> stretches_of(const PhaseMeasurement& phase);
 /// Of each window, what the loaders of all ranks can supply together: ranks train in step, so it is their number times what the slowest one
 /// delivered. Empty where too few batches came.
 std::vector<Stretch> stretches_of(const DrainMeasurement& drain);
@@ -118,17 +113,13 @@ std::vector<Stretch> stretches_of(const DrainMeasurement& drain);
 std::vector<Stretch> stretches_of(const std::vector<const DrainMeasurement*>& drains);
 /// The share of a phase's steps that the rank which waits most waits for data, 0 to 1; nothing where no step was measured.
 std::optional<double> waiting_fraction(const PhaseMeasurement& phase);
-/// The steps of a later window behind those of `window`, as if no time had passed between them.
+/// The steps of a later window behind those of `window`; what lies between is none of them.
 void append(StepWindow& window, const StepWindow& later);
-/// What lies between a pass and the one before belongs to the pass: its first step waited for the workers, and the rest is outside of it.
-void begin_with(StepWindow& pass, const EpochGap& gap);
 /// All of a window's steps together, without what the hook took.
 double step_seconds(const StepWindow& window);
 /// The median step of a window in seconds, without what the hook took.
 double median_step_seconds(const StepWindow& window);
 /// The mean one. On a device, steps by themselves tell how long the process took to ask for them.
 double mean_step_seconds(const StepWindow& window);
-/// The standard error of that, by the steps' median absolute deviation; seconds.
-double median_step_error(const StepWindow& window);
 
 }  // namespace dsanalyze

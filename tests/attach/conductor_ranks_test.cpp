@@ -143,10 +143,12 @@ TEST_CASE("an epoch that ranks announce after its first step brings the wait for
   join(conductor, 1);
   conductor.receive(0, CheckpointMessage{}, 0);
   CheckpointMessage start;
-  start.between = EpochGap{to_nanoseconds(1), to_nanoseconds(13), 2, 9, 1.25};
+  start.between = EpochGap{to_nanoseconds(1), to_nanoseconds(13), 2, 9};
   CheckpointMessage window = checkpoint(CheckpointMessage::Why::window);
   window.window.emplace();
-  window.window->wait = window.window->compute = window.window->outside = window.window->samples = {1, 1};
+  window.window->compute = window.window->outside = window.window->samples = window.window->validation = window.window->ranks =
+      window.window->outside_ranks = window.window->hook = {1, 1};
+  window.window->wait = {1.25, 1};
   start.window = window.window;
   conductor.receive(0, start, to_nanoseconds(13));
   conductor.receive(0, window, to_nanoseconds(15));

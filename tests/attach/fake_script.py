@@ -36,7 +36,8 @@ class Loader:
         self.training = training
         self.lengths = lengths
         self.fails = fails
-        known = {'style': 'map', 'batch_size': 4, 'samples': sum(lengths), 'batches': len(lengths), 'drop_last': False}
+        known = {'style': 'map', 'batch_size': 4, 'samples': sum(lengths), 'batches': len(lengths), 'drop_last': False, 'file': 'train.py',
+                 'line': training.line(), 'dataset_class': 'Data'}
         self.record = iterations.Record(dict(known, **facts), None, Iterator)
         self.record.marked = marked
 
@@ -92,6 +93,11 @@ class Training:
         engines.facts.rank = lambda: {'rank': 0, 'world': world}
         link = types.SimpleNamespace(offer=self.messages.append, lost=False)
         self.engine = passives.Passive(link)
+
+    @staticmethod
+    def line():
+        """Of the script, in which a loader is made."""
+        return sys._getframe(2).f_lineno
 
     def now(self):
         self.at += self.tick

@@ -16,7 +16,8 @@
 namespace dsanalyze::testing {
 
 /// So many ranks say who they are, and name their loaders.
-inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> batches = {}, LoaderRecord::Style style = LoaderRecord::Style::map) {
+inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> batches = {}, LoaderRecord::Style style = LoaderRecord::Style::map,
+                 int prefetch = 2) {
   for (int i = 0; i < ranks; ++i) {
     HelloMessage hello;
     hello.pid = 100 + i;
@@ -28,6 +29,7 @@ inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> b
     loader.loader.workers = 2;
     loader.loader.batches = batches;
     loader.loader.style = style;
+    loader.loader.prefetch = prefetch;
     conductor.receive(i, loader, 0);
   }
 }
@@ -44,6 +46,7 @@ struct Training {
   std::function<double(int)> drained_by_workers{};  ///< seconds a batch, in place of `drained`
   std::optional<EpochGap> gap{};                    ///< before each epoch but the first
   LoaderRecord::Style style = LoaderRecord::Style::map;
+  int prefetch = 2;
   std::function<bool()> until{};  ///< it takes no further step; empty: to the end of all phases
   bool drains_in_time = false;    ///< a drain ends when its seconds are over; else after 200 batches
   double drained_spread = 0;      ///< what its batches take differs by up to so much for a second or so, either way
@@ -144,7 +147,7 @@ struct Training {
     RandomStream random(seed);
     std::size_t given = 0;
     for (int i = 0; i < ranks; ++i) members[i];
-    join(conductor, ranks, told_batches ? told_batches : batches, style);
+    join(conductor, ranks, told_batches ? told_batches : batches, style, prefetch);
     while (!conductor.finished() && given < 1'000'000 && !(until && until())) {
       std::vector<int> ready;
       for (auto& [number, rank] : members)

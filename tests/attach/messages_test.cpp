@@ -42,12 +42,6 @@ TEST_CASE("one number in place of a list holds for every step") {
   CHECK(passive.window->samples == std::vector<double>{16, 16});
 }
 
-TEST_CASE("what lies between two epochs may bring the wait for the first batch along") {
-  const std::string start = R"({"t":"at","why":"start","between":{"begin":1,"end":5,"start":1,"validation":0)";
-  CHECK_FALSE(parsed<CheckpointMessage>(start + "}}").between->first_batch_seconds.has_value());
-  CHECK(parsed<CheckpointMessage>(start + R"(,"first_batch":2000000000}})").between->first_batch_seconds == 2.0);
-}
-
 TEST_CASE("a checkpoint brings what the script did beside its steps, and the size of its pictures") {
   const auto at = parsed<CheckpointMessage>(
       R"({"t":"at","why":"window","picture":[224,320],"spent":[{"what":"validation","file":"/job/train.py","line":9,"count":2,"time":500000000,)"

@@ -79,7 +79,6 @@ class Parts(unittest.TestCase):
 
     def test_a_pass_that_was_left_ends_with_its_last_optimizer_step_and_what_came_after_lies_between_epochs(self):
         clock = StepClock()
-        clock.follows_left = True
         for opened in (0, 1000):
             clock.close(opened)
             clock.open(opened)
@@ -89,9 +88,8 @@ class Parts(unittest.TestCase):
         clock.validation_entered(1800)
         clock.validation_ended(1900)
         clock.started(30)
-        clock.leave()
+        window = clock.leave(0, ranks=False)
         self.assertFalse(clock.running)
-        window = clock.take_left(ranks=False)
         self.assertEqual((window['begin'], window['end']), (0, 1700))
         self.assertEqual([window[part] for part in ('wait', 'compute', 'outside', 'hook')], [[90, 90], [600, 600], [280, 0], [30, 10]])
         self.assertEqual(clock.gap.report(2000), {'begin': 1700, 'end': 2000, 'start': 30, 'validation': 100})
@@ -99,7 +97,6 @@ class Parts(unittest.TestCase):
     def test_a_pass_that_was_left_in_the_middle_of_a_step_ends_before_it_and_one_on_a_device_when_that_is_done(self):
         for stepped, end, steps in ((False, 1000, 1), (True, 1950, 2)):
             clock = StepClock()
-            clock.follows_left = True
             clock.open(0)
             clock.served(100, 100, 0, 4)
             clock.stepped_at(700)
@@ -108,8 +105,7 @@ class Parts(unittest.TestCase):
             clock.served(1100, 100, 0, 4)
             if stepped:
                 clock.stepped_at(1700)
-            clock.leave(250 if stepped else 0)
-            window = clock.take_left(ranks=False)
+            window = clock.leave(250 if stepped else 0, ranks=False)
             self.assertEqual((window['end'], len(window['wait']), clock.gap.begin, window['compute'][-1]), (end, steps, end, 850 if stepped else 600))
 
     def test_a_step_that_did_not_happen_begins_no_window(self):

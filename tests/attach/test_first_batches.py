@@ -1,4 +1,4 @@
-"""Batches that look like a validation's until an optimizer steps on them: a new loader's first one, and those fetched with gradients disabled."""
+"""First batches of a loader that the script makes anew for each epoch."""
 import unittest
 
 from fake_launcher import run, switch
@@ -35,6 +35,12 @@ class FirstBatches(ScriptTest):
             self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
         return windows, [message['between'] for message in connection.of('passive') if 'between' in message]
 
+    def check(self, windows):
+        """Every step but the very first, which shows that a loader trains; each epoch's first one with its wait."""
+        self.assertEqual(set(steps_of(windows, 'validation')), {0})
+        for window in windows:
+            self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
+
     def test_those_of_a_loader_made_anew_for_each_epoch_are_steps(self):
         text = slow_start + '''
 for epoch in range(3):
@@ -42,22 +48,13 @@ for epoch in range(3):
         step(x)
 '''
         _, connection = self.launch(text, run(1000))
-        starts = connection.at('start')[1:]
-        self.assertEqual(len(starts), 2)
-        for start in starts:
-            self.assertEqual(start['between']['validation'], 0)
-            self.assertNotIn('first_batch', start['between'])
-            window = start['window']
-            self.assertEqual((len(window['wait']), window['steps'], window['validation']), (1, [1], [0]))
-            self.assertEqual((window['wait'], window['compute']), ([40_000_000], [2_000_000]))
-            self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
-            self.assertLessEqual(start['between']['end'], window['begin'])
+        self.assertEqual([start['between']['validation'] for start in connection.at('start')[1:]], [0, 0])
         windows, gaps = self.passive(text)
         self.assertEqual([gap['validation'] for gap in gaps], [0, 0])
-        self.assertEqual(len(steps_of(windows, 'wait')), 3 * 40 - 1)
-        for first in (39, 79):  # The very first step is not seen.
-            self.assertEqual(steps_of(windows, 'wait')[first], 40_000_000)
-        self.assertEqual(set(steps_of(windows, 'validation')), {0})
+        for found in (connection.windows(), windows):
+            self.check(found)
+            waits = steps_of(found, 'wait')
+            self.assertEqual((len(waits), waits[39], waits[79]), (3 * 40 - 1, 40_000_000, 40_000_000))
 
     def test_those_of_a_loader_made_anew_every_few_steps_are_steps(self):
         text = slow_start + '''
@@ -68,13 +65,10 @@ for part in range(6):
             break
 '''
         _, connection = self.launch(text, run(1000))
-        windows = connection.windows()
-        self.assertEqual([len(window['wait']) for window in windows], [19, 1] * 5 + [18])  # A pass, and the step that shows that the next one trains.
-        self.assertEqual((set(steps_of(windows, 'validation')), set(steps_of(windows, 'steps'))), ({0}, {1}))
-        for first in range(19, 118, 20):
-            self.assertEqual(steps_of(windows, 'wait')[first], 40_000_000)
-        for window in windows:
-            self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
+        self.assertEqual([len(window['wait']) for window in connection.windows()], [19, *[20] * 4, 19])
+        self.check(connection.windows())
+        self.assertEqual(set(steps_of(connection.windows(), 'steps')), {1})
+        self.assertEqual([steps_of(connection.windows(), 'wait')[first] for first in range(19, 118, 20)], [40_000_000] * 5)
         windows, _ = self.passive(text)
         self.assertEqual(len(steps_of(windows, 'wait')), 6 * 20 - 2)
         self.assertEqual(set(steps_of(windows, 'validation')), {0})
@@ -95,7 +89,20 @@ for epoch in range(3):
             for start in connection.at('start')[1:]:
                 self.assertEqual(start['between']['validation'], validated * 1_000_000)
                 self.assertLessEqual(start['between']['validation'], start['between']['end'] - start['between']['begin'])
-                self.assertEqual((len(start['window']['wait']), start['window']['validation']), (1, [0]))
+            self.check(connection.windows())
+
+    def test_a_loader_of_another_length_that_the_same_line_makes_is_a_validations(self):
+        _, connection = self.launch(slow_start + '''
+def loader(samples):
+    return DataLoader(Slow(samples), 4)
+for epoch in range(3):
+    for x in loader(160):
+        step(x)
+    for x in loader(80):
+        time.sleep(0.002)
+''', run(1000))
+        self.assertEqual(len(steps_of(connection.windows(), 'wait')), 3 * 40 - 1)
+        self.assertEqual([start['between']['validation'] for start in connection.at('start')[1:]], [80_000_000] * 2)
 
     def test_those_of_two_loaders_that_are_made_anew_together_are_steps(self):
         _, connection = self.launch(slow_start + '''
@@ -103,10 +110,8 @@ for epoch in range(3):
     for x, y in zip(DataLoader(Slow(), 4), DataLoader(Slow(), 4)):
         step(x + y)
 ''', run(1000))
-        self.assertEqual(set(steps_of(connection.windows(), 'validation')), {0})
-        for start in connection.at('start')[1:]:
-            self.assertEqual((start['between']['validation'], len(start['window']['wait'])), (0, 1))
-            self.assertEqual(start['window']['wait'][0], 80_000_000)
+        self.check(connection.windows())
+        self.assertEqual([wait for wait in steps_of(connection.windows(), 'wait') if wait], [80_000_000] * 2)
 
     def test_a_step_of_several_batches_is_as_many(self):
         _, connection = self.launch(slow_start + '''
@@ -116,48 +121,11 @@ for epoch in range(3):
         if number % 4 == 3:
             optimizer.step()
 ''', run(1000))
-        for start in connection.at('start')[1:]:
-            self.assertEqual((start['between']['validation'], start['window']['steps'], start['window']['validation']), (0, [0, 0, 0, 1], [0] * 4))
-            self.assertEqual(start['window']['wait'][0], 40_000_000)
+        self.check(connection.windows())
+        self.assertEqual(steps_of(connection.windows(), 'steps')[-80:], [0, 0, 0, 1] * 20)
 
 
-class WithoutGradients(ScriptTest):
-    text = slow_start + '''
-train = DataLoader(Slow(), 4OPTIONS)
-for epoch in range(3):
-    batches = iter(train)
-    seen = 0
-    while True:
-        with torch.no_grad():
-            x = next(batches, None)
-        if x is None:
-            break
-        step(x)
-        seen += 1
-    EVALUATE
-    print('epoch', seen)
-'''
-
-    def test_batches_that_are_fetched_so_and_trained_on_are_training(self):
-        for options in ('', ', num_workers=1', ', num_workers=1, persistent_workers=True'):
-            for evaluate in ('', 'validate(train)'):
-                text = self.text.replace('OPTIONS', options).replace('EVALUATE', evaluate)
-                output, connection = self.launch(text)
-                self.assertEqual(output, 'epoch 40\n' * 3)
-                self.check(connection)
-                self.assertEqual(len(connection.at('start')), 3)
-                self.assertEqual(set(steps_of(connection.windows(), 'validation')), {0})
-                for start in connection.at('start')[1:]:
-                    # A worker's own time is none of this process's.
-                    self.assertEqual(start['between']['validation'], ((0 if options else 40) + 40) * 1_000_000 if evaluate else 0)
-
-    def test_they_are_so_in_a_passive_run(self):
-        _, connection = self.launch(self.text.replace('OPTIONS', '').replace('EVALUATE', 'validate(train)'), mode='passive')
-        windows = [message['window'] for message in connection.of('passive')]
-        self.assertEqual(len(steps_of(windows, 'wait')), 3 * 40 - 2)
-        self.assertEqual(set(steps_of(windows, 'validation')), {0})
-        self.assertEqual(len([message for message in connection.of('passive') if 'between' in message]), 2)
-
+class Optimizers(ScriptTest):
     def test_a_validation_between_two_optimizers_is_none(self):
         _, connection = self.launch('''
 other = torch.optim.SGD(model.parameters(), lr=1e-6)

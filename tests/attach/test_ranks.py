@@ -43,7 +43,7 @@ class Ranks(unittest.TestCase):
     def test_ranks_that_leave_each_pass_early_stay_in_step(self):
         ranks = self.launch('--leave', '7', '--epochs', '6', answers=(run(4), run(100)))
         for connection in ranks.values():
-            self.assertEqual([len(window['wait']) for window in connection.windows()][1:], [2, *[6] * 4])  # A forked rank ends without a last word.
+            self.assertEqual([len(window['wait']) for window in connection.windows()][1:], [2, *[1, 6] * 4, 1])  # The first step tells that it is an epoch's. A forked rank ends without a last word.
             self.assertEqual(len(connection.at('epoch_end')), 5)
 
     def test_ranks_say_how_many_there_are_and_those_without_a_loader_too(self):
@@ -77,8 +77,9 @@ class Ranks(unittest.TestCase):
         for connection in ranks.values():
             self.assertEqual(len(connection.at('start')), 4)
             self.assertEqual({start['step'] for start in connection.at('start')}, {1})
-            between = [start['between'] for start in connection.at('start')[1:]]
-            self.assertTrue(all(0 < gap['first_batch'] < gap['end'] for gap in between), between)
+            starts = connection.at('start')[1:]
+            self.assertTrue(all(start['between']['begin'] < start['between']['end'] <= start['window']['begin'] for start in starts), starts)
+            self.assertEqual([len(start['window']['wait']) for start in starts], [1, 1, 1])
 
 
 if __name__ == '__main__':

@@ -89,9 +89,9 @@ class Windows(unittest.TestCase):
     def test_a_loader_made_anew_for_each_pass_gives_windows_of_passes(self):
         launcher = Launcher(Plan(run(20), switch('synthetic'), run(40), then=end))
         launcher.run(train, '--samples', 200, '--epochs', 20, '--workers', 2, '--does', 'break,anew')
-        self.assertEqual([len(window['wait']) for window in launcher.first.windows('full')[:2]], [9, 1])
+        self.assertEqual([len(window['wait']) for window in launcher.first.windows('full')[:2]], [9, 10])
         self.check_sums(launcher.first)
-        self.assertEqual([len(window['wait']) for window in launcher.first.windows('synthetic')][:3], [9, 9, 9])  # The steps that show that a loader trains are none.
+        self.assertEqual([len(window['wait']) for window in launcher.first.windows('synthetic')][:3], [9, 10, 10])
 
     def test_two_loaders_in_step_are_one_training(self):
         launcher = Launcher(Plan(run(5), switch('synthetic'), run(10), switch('full'), then=run(1000)))

@@ -309,17 +309,6 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   slow_start.training.drains[0].by_rank[0].error = "RuntimeError: DataLoader timed out after 60.0 seconds";
   CHECK(says(finding_of(profile_of(slow_start), "phases-missing").message, "see the finding drain-failed"));
 
-  LaunchedTraining unsteady = prep_bound();
-  unsteady.training.phases[AttachPhase::synthetic].steady = false;
-  CHECK(finds(profile_of(unsteady), "never-steady"));
-
-  LaunchedTraining slow = prep_bound();
-  slow.training.phases[AttachPhase::synthetic].steady = false;
-  slow.training.phases[AttachPhase::synthetic].too_slow = true;
-  CHECK(finds(profile_of(slow), "steadiness-unknown"));
-  CHECK_FALSE(finds(profile_of(slow), "never-steady"));
-  CHECK_FALSE(profile_of(slow).trusted);
-
   LaunchedTraining out_of_time = prep_bound();
   out_of_time.training.phases.erase(AttachPhase::cached);
   out_of_time.training.out_of_time = true;

@@ -31,7 +31,6 @@ inline StepWindow window_of(double wait, double compute, double outside = 0, dou
 inline PhaseMeasurement phase_of(double wait, double compute, double outside = 0) {
   PhaseMeasurement phase;
   for (int i = 0; i < 8; ++i) phase.by_rank[0].push_back(window_of(wait * (1 + 0.001 * (i % 3)), compute * (1 + 0.001 * (i % 2)), outside));
-  phase.steady = true;
   phase.before = TreeUse{};
   phase.after = TreeUse{};
   phase.after->at = to_nanoseconds(10);

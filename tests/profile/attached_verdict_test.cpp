@@ -42,7 +42,7 @@ TEST_CASE("a few pages from storage, or reads that nothing waited for, make no s
 TEST_CASE("where the training was not measured with its data in memory, storage is not named, and the finding says why") {
   LaunchedTraining launched = prep_bound();
   AttachedTraining& training = launched.training;
-  training.cached_not_separable = true;
+  training.notes.push_back({"stream-goes-on", ""});
   training.phases.erase(AttachPhase::cached);
   training.phases[AttachPhase::full].before->storage_bytes = 0;
   training.phases[AttachPhase::full].after->storage_bytes = 1'000'000'000;

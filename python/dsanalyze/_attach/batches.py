@@ -178,10 +178,8 @@ class Replay:
         return self._most
 
     def prepare(self, steps):
-        """So many copies, from the first batch on, are made before they are handed out; as many as there is memory for."""
-        self.at_hand.clear()
-        self._next = 0
-        for _ in range(min(steps, self._most)):
+        """So many copies are at hand before they are handed out; as many as there is memory for."""
+        for _ in range(min(steps, self._most) - len(self.at_hand)):
             self._copy()
 
     def _copy(self):

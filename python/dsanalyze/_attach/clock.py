@@ -1,5 +1,4 @@
 """Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock."""
-most_doubtful = 256  # Batches that a validation may have had and still turn out to be training.
 parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks')
 
 
@@ -8,6 +7,7 @@ class Gap:
 
     def __init__(self, begin):
         self.begin = begin
+        self.end = None  # Known, where steps came before it is told.
         self.start = 0
         self.validation = 0
         self.optimizer_steps = 0
@@ -28,13 +28,10 @@ class StepClock:
         self.begin = None
         self.gap = None
         self.shortcut = None  # What follows steps in place of this clock.
-        self.follows_left = False  # A pass that the script leaves early ends with its last step's computing.
-        self.left = None  # The steps of such a pass, until take_left().
         self.skipped = 0
         self._open = None
         self._validation_began = None
         self._validation_left = None
-        self._doubtful = {}  # By pass that was taken for a validation: its batches, of which an optimizer may still make steps.
         self._raw = []
         self._reset()
 
@@ -134,22 +131,16 @@ class StepClock:
         if self._open is not None:
             self._synchronised += duration
 
-    def validation_entered(self, at, iteration=None):
+    def validation_entered(self, at):
         """A batch is asked for that no training loader serves, as far as is known."""
-        if iteration is not None and iteration not in self._doubtful:
-            self._doubtful[iteration] = _Doubt(self._validation_began is not None, self._validation_left)
         if self._validation_began is None:
             self._validation_began = at
             if self._open is not None and not self.stepped:
                 self._paused = at
                 self._computed()
 
-    def validation_served(self, at, iteration=None, *batch):
-        """`batch`: when it was asked for, the wait, the hook's own time and its samples, in case it trains."""
+    def validation_served(self, at):
         self._validation_left = at
-        doubt = self._doubtful.get(iteration)
-        if doubt is not None and len(doubt.batches) < most_doubtful:
-            doubt.batches.append((at, *batch))
 
     def validation_ended(self, at=None):
         """`at` is nothing where a loop was left before its loader's end: its last batch is the last that is known of it."""
@@ -161,55 +152,6 @@ class StepClock:
             self._validation += left - began
         elif self.gap is not None:
             self.gap.validation += left - began
-
-    def forget_doubts(self):
-        """An optimizer has stepped: what it stepped on is known."""
-        self._doubtful = {}
-
-    def renewed(self, iteration):
-        self._doubtful.pop(iteration, None)
-
-    def trained(self, iteration, beside=()):
-        """An optimizer steps on the batches of a pass that was taken for a validation: they are steps. To be called before stepped_at().
-
-        Passes `beside` it that handed out as many belong to these steps. Returns the report of the gap between epochs, if it ended one.
-        """
-        doubt = self._doubtful.pop(iteration, None)
-        if doubt is None or not doubt.batches or (self._open is None and self.gap is None):
-            return None
-        doubts = [doubt] + [self._doubtful.pop(other) for other in beside if len(self._doubts_of(other)) == len(doubt.batches)]
-        self._take_back(min(doubts, key=lambda each: each.batches[0][1]))
-        between = None
-        if self.follows_left and self._open is not None and not iteration.clocked:
-            self.leave()
-        for batches in zip(*(each.batches for each in doubts)):
-            served, asked, waits, hook, samples = zip(*batches)
-            self.close(min(asked))
-            if self.gap is not None:
-                self.gap.start += iteration.start
-                between, self.gap = self.gap.report(min(asked)), None
-            self.open(min(asked))
-            self.served(max(served), sum(waits), sum(hook), samples[0])
-        iteration.clocked = True
-        return between
-
-    def joined(self, iteration):
-        """The same of a pass of which the open step takes batches, too."""
-        doubt = self._doubtful.pop(iteration, None)
-        if doubt is not None and doubt.batches and self._open is not None:
-            self._take_back(doubt)
-            for _, _, wait, hook, _ in doubt.batches:
-                self.followed(wait, hook)
-
-    def _doubts_of(self, iteration):
-        return self._doubtful[iteration].batches if iteration in self._doubtful else ()
-
-    def _take_back(self, doubt):
-        """There was no validation from this pass on."""
-        if doubt.within:
-            self._validation_left = doubt.left
-        else:
-            self._validation_began = self._validation_left = self._paused = None
 
     def close(self, at):
         """The primary loader is asked again (or has ended). The step's time is divided later, by take(). Returns whether there was a step."""
@@ -234,9 +176,9 @@ class StepClock:
             self._raw[-1] = (opened, closed + duration, ready, computed, synchronised + duration, *others)
         return duration
 
-    def leave(self, worked_on=0):
+    def leave(self, worked_on, ranks):
         """The script has left a pass over its loader without asking for its end: the last step ends with its computing, and is none where no optimizer has
-        stepped. What came after lies between two epochs. `worked_on`: how long the device still had to work."""
+        stepped. What came after lies between two epochs. `worked_on`: how long the device still had to work. Returns the window since the last take()."""
         if self._validation_began is not None:
             self.validation_ended()
         computed = self.stepped or self._paused
@@ -251,27 +193,24 @@ class StepClock:
                               followed, followed + after + validation))
             self.gap = Gap(end)
             self.gap.validation = self._validation - validation
-        elif end is not None:
+        elif end is not None and self.gap is None:
             self.gap = Gap(end)
             self.gap.validation = self._validation
         if self.gap is not None:
-            self.gap.start = self._started
+            self.gap.start += self._started
+            self.gap.end = None
         raw, self._raw = self._raw, []
-        self.left = self.begin, end, raw, self.skipped
+        window = _window(self.begin, end, raw, self.skipped, ranks)
         self.begin = self._open = None
         self.skipped = 0
         self._reset()
+        return window
 
     def take(self, end, ranks):
         """The window since the last take(), or nothing where no step was closed."""
         begin, self.begin = self.begin, None
         raw, self._raw = self._raw, []
         skipped, self.skipped = self.skipped, 0
-        return _window(begin, end, raw, skipped, ranks)
-
-    def take_left(self, ranks):
-        """The same of the pass that was left early."""
-        (begin, end, raw, skipped), self.left = self.left, None
         return _window(begin, end, raw, skipped, ranks)
 
 
@@ -284,13 +223,6 @@ def _window(begin, end, raw, skipped, ranks):
         window['skipped'] = skipped
         return window
     return None
-
-
-class _Doubt:
-    def __init__(self, within, left):
-        self.within = within  # A validation was going on when its first batch was asked for,
-        self.left = left  # and had handed out its last one at this time.
-        self.batches = []
 
 
 def _divided(opened, closed, ready, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks, after, followed, inside):

@@ -39,8 +39,6 @@ class Engine:
         self._thread_known = False
         self.apart = False  # Batches are fetched in another thread than optimizers step in.
         self._asked = {}  # Passes with gradients enabled, since the last optimizer step.
-        self._quiet = None  # The pass asked last with gradients disabled, since then.
-        self._quiet_before = None  # The same before the step before, where no other pass was asked.
         self._steady = None
         self._plain_steps = 0
         self._window = None  # Steps that are not told yet.
@@ -54,8 +52,7 @@ class Engine:
             self.goes_on()
             return iteration.fetch(iterator)
         steady = self._steady
-        if steady is not None and iteration is steady.iteration and not self._inside and get_ident() == steady.thread and (
-                framework.current.gradients_enabled() or iteration.without_gradients):
+        if steady is not None and iteration is steady.iteration and not self._inside and get_ident() == steady.thread and framework.current.gradients_enabled():
             entered = now()
             if steady.by_request:
                 steady.stepped(entered)
@@ -138,7 +135,11 @@ class Engine:
         record = iteration.record
         if self.ends_step(iteration):
             self.step_over(entered)
-        trains = framework.current.gradients_enabled() or iteration.without_gradients
+        trains = framework.current.gradients_enabled()
+        old = self.made_in_place_of(iteration, iterator) if trains else None
+        if old is not None:
+            self.renew(record, old)
+            self.started(iteration, iteration.start)
         # Where a thread of its own fetches the batches, the one that trains may be about to introduce their loader.
         if trains and record.training and record.introduced:
             current = self.is_current(iteration)
@@ -150,7 +151,7 @@ class Engine:
         self._plain_steps = 0
         if self.roles.training:
             entered = self.before_validation(iteration, iterator, entered)
-            self.clock.validation_entered(entered, iteration)
+            self.clock.validation_entered(entered)
         return other, entered
 
     def follows(self, iteration, iterator, current, entered):
@@ -166,9 +167,7 @@ class Engine:
         iteration.handed += 1
         wait = served - asked
         samples = self.samples(iteration, batch, role)
-        if iteration.between is not None and iteration.handed == 1:
-            iteration.between.update(first_batch=wait, samples=samples)
-        self.handed_out(iteration, framework.current.gradients_enabled() or iteration.without_gradients)
+        self.handed_out(iteration, framework.current.gradients_enabled())
         if role is primary:
             if self.clock.running:
                 if self.spent is not None:
@@ -179,7 +178,7 @@ class Engine:
             self.clock.followed(wait, now() - entered - wait)
         else:
             at = now()
-            self.clock.validation_served(at, iteration, entered, wait, at - entered - wait, samples)
+            self.clock.validation_served(at)
             if self.spent is not None and self.roles.primary is not None:
                 self.spent.looped(iteration, entered, at, wait)
 
@@ -267,7 +266,6 @@ class Engine:
     def created(self, iteration):
         """A new iterator, or a new epoch of a persistent one."""
         self._leave()
-        self.clock.renewed(iteration)
         if not iteration.aside():
             iteration.record.current = iteration
 
@@ -284,44 +282,25 @@ class Engine:
             self.seen.batch(iteration.record, enabled)
         if enabled:
             self.asked(iteration)
-        else:
-            self._quiet = iteration  # Mostly for a validation.
 
     def backward_passed(self):
         if self.roles.primary is None:
             self.seen.backward()
 
     def asked(self, iteration):
-        """A batch was handed out, with gradients enabled unless the pass is known to train all the same."""
+        """A batch was handed out, with gradients enabled."""
         iteration.record.served += 1
         if iteration.record.current is iteration:
             self.roles.served(iteration.record)
         self._asked[iteration] = None
 
     def _prove(self):
-        """An optimizer has stepped: a pass that alone of its loader's gave it batches is the epoch, whichever iterator is still kept somewhere.
-
-        Returns the passes on whose batches it stepped.
-        """
-        self._prove_quiet()
+        """An optimizer has stepped: a pass that alone of its loader's gave it batches is the epoch, whichever iterator is still kept somewhere."""
         asked, self._asked = self._asked, {}
         for iteration in asked:
             iteration.stepped = True
             if iteration.record.current not in asked:
                 iteration.record.current = iteration
-        return asked
-
-    def _prove_quiet(self):
-        """Where two steps follow batches of one pass with gradients disabled, and no others, it trains; one such step will do for a later pass."""
-        quiet, self._quiet = self._quiet, None
-        if self._asked or (quiet is not None and quiet.ended):
-            self._quiet_before = None
-        elif quiet is not None and (quiet.record.without_gradients or quiet is self._quiet_before):
-            quiet.without_gradients = quiet.record.without_gradients = True
-            quiet.record.current = quiet
-            self.asked(quiet)
-        elif quiet is not None:
-            self._quiet_before = quiet
 
     def started(self, iteration, duration):
         """The script has waited this long for the workers of a new epoch to start."""
@@ -385,9 +364,8 @@ class Engine:
 
     def step_over(self, at):
         """A training step has ended: an optimizer has stepped, or the script asks for the next batch where that ends a step."""
-        asked = self._prove()
+        self._prove()
         found = self.roles.stepped()
-        self._settle([iteration for iteration in asked if not iteration.ended])
         if self.clock.running:
             self.clock.stepped_at(at)
         for record in found:
@@ -405,16 +383,21 @@ class Engine:
             self.apart = True
             self.note('loader-in-thread', 'The script fetches its batches in another thread than it trains in: what its steps wait for is not seen, and the parts of a step are not told.')
 
-    def _settle(self, asked):
-        """What was taken for a validation, and is now known to have given the optimizer its batches, was none."""
-        for iteration in asked:
-            if iteration.record is self.roles.primary:
-                between = self.clock.trained(iteration, [other for other in asked if other is not iteration])
-                iteration.between = between or iteration.between
-        for iteration in asked:
-            if iteration.record.training:
-                self.clock.joined(iteration)
-        self.clock.forget_doubts()
+    def made_in_place_of(self, iteration, iterator):
+        """The loader whose epoch is over, and in place of which the script has made this one, which so trains from its first batch on; or None."""
+        record = iteration.record
+        if record.training or iteration.handed:
+            return None
+        old = next((old for old in self.roles.training if self.roles.over(old) and record.stands_for(old)), None)
+        if old is None:
+            return None
+        record.facts['samples'], record.facts['batches'] = record.kind.lengths(iterator, record.facts, self.careful)
+        return old if record.facts == old.facts else None
+
+    def renew(self, record, old):
+        self.roles.renew(record, old)
+        record.made_anew = True
+        self._introduce(record)
 
     def _introduce(self, record):
         """A loader is now known to train, or to be the primary one."""

@@ -31,7 +31,6 @@ class Record:
         self.shapes = []
         self.current = None
         self.subset = None  # Its batches are of these index lists now.
-        self.without_gradients = False  # The same of one of its passes.
         self.tokens = None  # Whole numbers in each sample, where all have as many; 0 where not; None: not known yet.
         self.picture = None  # Height and width of the samples, where they are pictures; () where not; None: not known yet.
         self.shared_bytes = 0  # Of a batch, those that a worker hands over through shared memory, at the most.
@@ -55,12 +54,11 @@ class Record:
         return all(self.facts[name] == old.facts[name] for name in ('file', 'line', 'dataset_class', 'batch_size'))
 
     def inherit(self, old):
-        """A loader that the script has made anew, of the same place and length, goes on with the old one's subset and kept batches."""
-        if self.facts == old.facts and old.lists and not self.warmed:
-            self.subset = old.subset
-            self.lists = (old.lists + self.lists)[:max_lists]
-            self.warmed, self.shapes, self.replay, self.length = old.warmed, old.shapes, old.replay, old.length
-            self.shared_bytes = old.shared_bytes
+        """It is made in place of that loader, and goes on with its subset and kept batches."""
+        self.subset = old.subset
+        self.lists = (old.lists + self.lists)[:max_lists]
+        self.warmed, self.shapes, self.replay, self.length = old.warmed, old.shapes, old.replay, old.length
+        self.shared_bytes = old.shared_bytes
 
     def samples_without_index(self, batch):
         """Samples of a batch of which the index list is not known: by its first dimension where that counts them, else `batch_size`."""
@@ -125,10 +123,8 @@ class Iteration:
         self.announced = False
         self.stepped = False  # An optimizer has stepped on a batch of it.
         self.clocked = False  # A step of it was opened in the clock.
-        self.without_gradients = False  # Optimizers step on batches that were asked of it with gradients disabled.
         self.start = 0  # What its workers took to start, where it was not known to train.
         self.sampling = None  # What the sampler took for its first index list, in which it may draw a whole epoch's; None: not asked yet.
-        self.between = None  # What lay between the epoch before and its first batch.
         self.ended = False
         self.evaluates = False  # It is asked with gradients disabled, so that its batches are its own.
         self.replaced = False  # Some of its batches came from elsewhere.

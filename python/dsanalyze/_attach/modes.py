@@ -95,15 +95,19 @@ class Modes:
         self.mode = 'full'
         self._apply()
 
+    def close(self, record):
+        """Its second loader ends."""
+        cycle = self._cycles.pop(record, None)
+        if cycle is not None:
+            cycle.close()
+
     def _apply(self):
         """A script may have made a loader anew since the mode has changed."""
         from_memory = self.mode in ('cached', 'busy')
         for record in self._roles.training:
             gone = self._roles.over(record) and record is not self._roles.primary
             if gone or not from_memory:
-                cycle = self._cycles.pop(record, None)
-                if cycle is not None:
-                    cycle.close()
+                self.close(record)
             if self.mode == 'full':
                 record.subset = record.replay = None
             if gone:

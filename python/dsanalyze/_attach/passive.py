@@ -27,8 +27,8 @@ class Passive(Engine):
         if not iteration.announced:
             iteration.announced = True
             gap, self.clock.gap = self.clock.gap, None
-            if iteration.between is not None or gap is not None:
-                self._gap = iteration.between or gap.report(entered)
+            if gap is not None:
+                self._gap = gap.report(entered)
         if self.is_due(entered) and (self._window or len(self.clock)):
             self._take(entered)
             self._offer()

@@ -35,7 +35,6 @@ class Phases(Engine):
         self._validated = -2  # How many there were when the last validation began.
         self._loaders_apart = False  # Several threads ask training loaders for batches.
         self._untold = None  # Why a script that goes on is followed no further.
-        self.clock.follows_left = True
 
     # What happens in the script.
 
@@ -100,19 +99,22 @@ class Phases(Engine):
         """Its workers rest while batches come from elsewhere, unless it is one of an evaluation on the training data, which gets the loader's own."""
         if iteration.record.training and not framework.current.gradients_enabled():
             self._leave()
-            self.clock.renewed(iteration)
             iteration.held = False
             iteration.evaluates = True
             return
         super().created(iteration)
         iteration.held = iteration.record.training and not self.off and self.modes.idles(iteration.record)
 
+    def renew(self, record, old):
+        record.inherit(old)
+        self.modes.close(old)
+        super().renew(record, old)
+
     def _introduce(self, record):
-        record.made_anew = record.made_anew or any(old is not record and self.roles.over(old) and record.stands_for(old) for old in self.roles.training)
         super()._introduce(record)
         for old in self.roles.training:  # A script that makes its loader anew for each epoch must not keep all of its datasets.
             if self.roles.over(old) and old is not record:
-                record.inherit(old)
+                record.made_anew = record.made_anew or record.stands_for(old)
                 old.recipe = old.replay = None
                 old.lists = []
 
@@ -147,12 +149,16 @@ class Phases(Engine):
             self.give_up('it asks its training loaders for batches in different threads, which cannot be switched together; --passive follows it')
             return other, entered
         if self.clock.running and not iteration.clocked:
-            self.clock.leave(self._device_works_on())
-            self._tell_left(iteration)
-        if not self._may_announce(iteration):
-            self.follows(iteration, None, True, entered)
-            return follower, entered
+            self._collect(self.clock.leave(self._device_works_on(), self.world > 1))
+            if self._window is not None:
+                self._tell_left(iteration)
         self._steps += 1
+        if not self._may_announce(iteration):
+            if not self.clock.close(entered) and self.clock.gap is not None:
+                self.clock.gap.end = entered
+            self.clock.open(entered)
+            iteration.clocked = True
+            return primary, entered
         first = not iteration.announced
         if not first and self._remaining > 0:
             self.clock.close(entered)
@@ -161,8 +167,6 @@ class Phases(Engine):
             entered = self._synchronise(entered)
             self.clock.close(entered)
             if first:
-                if self.clock.left is not None:
-                    self._tell_left(iteration)
                 iteration.announced = True
             self.checkpoint('start' if first else 'window', iteration, entered)
             self._remaining -= 1
@@ -172,18 +176,10 @@ class Phases(Engine):
             self.clock.open(entered)
         return primary, entered
 
-    def take_short_way(self, iteration, begin):
-        return iteration.clocked and super().take_short_way(iteration, begin)
-
     def follows(self, iteration, iterator, current, entered):
-        super().follows(iteration, iterator, current, entered)
-        self._follow_thread_of(iteration)
-        if current and self.clock.gap is not None and not iteration.handed:
-            iteration.between = self.clock.gap.report(entered)
-
-    def _follow_thread_of(self, iteration):
         """All training loaders switch together, between two batches: one that another thread asks meanwhile would lose some. The primary one's thread gives up,
         as it is the one that switches."""
+        super().follows(iteration, iterator, current, entered)
         passing = self.roles.primary.current
         apart = passing is not None and not passing.ended and passing.thread not in (None, get_ident())
         iteration.asked_apart = iteration.asked_apart + 1 if apart else 0
@@ -197,7 +193,6 @@ class Phases(Engine):
 
     def _tell_left(self, iteration):
         """The pass before this one was left before its end, which the script never asked for: that is known only now."""
-        framework.current.synchronise()
         self.checkpoint('epoch_end', iteration, None)
         self._remaining = 0
 
@@ -250,18 +245,16 @@ class Phases(Engine):
         if self.standstill is not None:
             self.standstill.check()
         message = self._at(why, iteration)
-        self._collect(self.clock.take_left(self.world > 1) if self.clock.left is not None else self.clock.take(entered, self.world > 1))
+        self._take(entered)
         window, self._window = self._window, None
-        if window is not None and not (why == 'start' and self.modes.mode in ('busy', 'synthetic')):  # The steps that show that a loader trains have its own batches.
+        if window is not None:
             message['window'] = dict(window, mode=self.modes.mode, sampling=self._sampling())
         if self.spent is not None:
             message['spent'] = self.spent.take()
         if why == 'start':
             gap, self.clock.gap = self.clock.gap, None
-            if iteration.between is not None or gap is not None:
-                message['between'] = dict(iteration.between or gap.report(entered), sampling=iteration.sampling or 0)
-                if 'first_batch' in message['between'] and iteration.handed == 1:
-                    message['between']['first_step'] = entered - message['between']['end']
+            if gap is not None:
+                message['between'] = dict(gap.report(gap.end or entered), sampling=iteration.sampling or 0)
         while True:
             reply = self.link.ask(message)
             if reply is None:

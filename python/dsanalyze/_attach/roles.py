@@ -81,6 +81,15 @@ class Roles:
                 found.insert(0, self.primary)
         return found
 
+    def renew(self, record, old):
+        """It trains in place of `old`, whose epoch is over."""
+        record.training = True
+        record.each_step = old.each_step
+        self.training[self.training.index(old)] = record
+        if self.primary is old:
+            self.primary = record
+            self._missing = 0
+
     def _seen_enough(self, record, count_of_last):
         count, times = self._repeated[record]
         return times >= (seen_beside if count == count_of_last else seen_otherwise)

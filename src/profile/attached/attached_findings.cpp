@@ -52,7 +52,7 @@ std::string missing_prep(const AttachedTraining& training, const ProfileResult& 
       format_seconds(seconds), own.workers, own.workers == 1 ? "" : "s", fewest, fewest == 1 ? "" : "es");
 }
 
-/// Of phases that were not reached, and of those whose steps never took the same time twice.
+/// Of phases that were not reached.
 void find_missing_phases(const LaunchedTraining& launched, Conductor::Phases phases, ProfileResult& result) {
   std::vector<std::string> missing;
   const std::string no_prep = missing_prep(launched.training, result);
@@ -60,20 +60,15 @@ void find_missing_phases(const LaunchedTraining& launched, Conductor::Phases pha
     result.trusted = false;
     result.findings.push_back({"phases-missing", Severity::warning, no_prep});
   }
-  const bool is_alone = !result.loader || result.loader->workers == 0 || launched.training.cached_not_separable;  // no workers beside the steps
+  const bool is_alone = !result.loader || result.loader->workers == 0 || launched.training.stream_goes_on();  // no workers beside the steps
   for (const std::string name : {"full", "synthetic", "prep", "cached", "busy"}) {
     if (is_prep_left_out(result) && (name == "prep" || name == "cached")) continue;
     if (phases == Conductor::Phases::full_and_prep && (name == "synthetic" || name == "cached" || name == "busy")) continue;
     if (name == "busy" && is_alone) continue;
-    if (launched.training.cached_not_separable && name == "cached")
-      result.findings.push_back(
-          {"storage-not-separable", Severity::info,
-           launched.training.stream_goes_on()
-               ? "what is watched cannot be begun a second time, so the training was not measured with its data in memory: whether its steps wait "
-                 "for "
-                 "storage or for preparing is not separable."
-               : "the script's passes over its stream are short, and each begins with new workers: whether its steps wait for storage or for "
-                 "preparing is not separable, so the training was not measured with its data in memory."});
+    if (launched.training.stream_goes_on() && name == "cached")
+      result.findings.push_back({"storage-not-separable", Severity::info,
+                                 "what is watched cannot be begun a second time, so the training was not measured with its data in memory: whether "
+                                 "its steps wait for storage or for preparing is not separable."});
     else if (result.run(name) == nullptr && (no_prep.empty() || name != "prep"))
       missing.emplace_back(name);
   }
@@ -94,23 +89,6 @@ void find_missing_phases(const LaunchedTraining& launched, Conductor::Phases pha
              : fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
                            "shorten the phases with --time-budget.",
                            names)});
-  }
-  for (const auto& [phase, measured] : launched.training.phases) {
-    if (measured.steady || measured.by_rank.empty()) continue;
-    result.trusted = false;
-    if (measured.too_slow) {
-      std::size_t steps = 0;
-      for (const StepWindow& window : measured.by_rank.begin()->second) steps += window.samples.size();
-      result.findings.push_back(
-          {"steadiness-unknown", Severity::warning,
-           fmt::format("in the phase {} a step takes {}, and {} of them were measured: --time-budget left no time to see whether the time of a "
-                       "step had settled. Pass a --time-budget of {:.0f} s or more.",
-                       enum_name(phase), format_seconds(longest_step(launched.training)), steps, wanted_budget(launched.training))});
-      continue;
-    }
-    result.findings.push_back(
-        {"never-steady", Severity::warning,
-         fmt::format("in the phase {} the time of a step never settled within 5 %: its rate is a mean over what varies.", enum_name(phase))});
   }
 }
 

@@ -201,12 +201,6 @@ BottleneckRecord beyond_prep(const ProfileResult& result, bool apart) {
   return record;
 }
 
-/// The run's rate without what the script does between whole passes beside waiting for data, which G does not hold either.
-RunRecord without_pauses(const AttachedTraining& training, AttachPhase phase, RunRecord run) {
-  if (training.phases.at(phase).passes) take_rate(rate_record(stretches_of(training.phases.at(phase), Pauses::left_out), ""), run);
-  return run;
-}
-
 /// Where nothing came from storage, the training as found is the one with its data in memory: what it loses beside, as workers start, is no fetching.
 std::optional<ProfileResult::Stalls> attached_stalls(const AttachedTraining& training, const ProfileResult& result) {
   const RunRecord* const full = result.run("full");
@@ -214,9 +208,9 @@ std::optional<ProfileResult::Stalls> attached_stalls(const AttachedTraining& tra
   const RunRecord* const busy = result.run("busy");
   if (!result.ingestion || full == nullptr) return std::nullopt;
   const bool in_memory = full->storage_bytes && !read_storage(*full, least_loss);
-  if (cached == nullptr && !(in_memory && training.cached_not_separable)) return std::nullopt;
-  const RateRecord found = rate_of(without_pauses(training, AttachPhase::full, *full));
-  const RateRecord from_memory = in_memory ? found : rate_of(without_pauses(training, AttachPhase::cached, *cached));
+  if (cached == nullptr && !(in_memory && training.stream_goes_on())) return std::nullopt;
+  const RateRecord found = rate_of(*full);
+  const RateRecord from_memory = in_memory ? found : rate_of(*cached);
   std::vector<RateRecord> runs{*result.ingestion, from_memory, found};
   if (busy != nullptr) runs.insert(runs.begin() + 1, rate_of(*busy));
   const std::vector<StallRecord> stalls = stalls_of(runs, epoch_samples(training));
@@ -408,8 +402,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
 
   result.stalls = attached_stalls(training, result);
   if (training.device.cuda && result.ingestion && result.waits && result.run("full") != nullptr) {
-    const RunRecord found = without_pauses(training, AttachPhase::full, *result.run("full"));
-    leave_out_hidden(std::max(1 - found.samples_per_s / result.ingestion->samples_per_s, 0.0), *result.waits);
+    leave_out_hidden(std::max(1 - result.run("full")->samples_per_s / result.ingestion->samples_per_s, 0.0), *result.waits);
   }
   result.bottleneck = bottleneck_of(training, result);
   if (!result.bottleneck && falls_short_unseen(training, result))

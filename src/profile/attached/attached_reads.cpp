@@ -184,9 +184,6 @@ FullAccesses::FullAccesses(const LaunchedTraining& launched) : m_trace(*launched
   }
   for (const SeenSteps& seen : full->second.seen)
     if (is_within(m_spans, seen.begin)) m_samples += seen.samples;
-  for (const auto& [rank, gaps] : full->second.gaps)
-    for (const EpochGap& gap : gaps)
-      if (is_within(m_spans, gap.end)) m_samples += gap.first_step_samples;
   for (const FileAccess& access : m_trace.accesses) {
     const std::string& path = m_trace.files[access.file].path;
     if (access.kind != AccessKind::mapped && is_within(m_windows, access.end) && is_data(path)) m_folders.insert(path.substr(0, path.rfind('/')));

@@ -27,7 +27,6 @@ struct Sums {
     compute += sum(window.compute) - in_compute;
     outside += sum(window.outside) - in_outside;
     validation += sum(window.validation);
-    pauses += window.paused_seconds;
     sampler += window.sampling_seconds;
   }
   /// The workers' end and start is waiting for data; what the script does meanwhile is outside.
@@ -159,7 +158,7 @@ WaitsRecord waits_of(const PhaseMeasurement& phase) {
   record.between_epochs = between_epochs(phase);
   if (record.between_epochs) {
     record.between_epochs->steps = phase.pass_steps;
-    record.between_epochs->in_steps = phase.passes || phase.whole_run;
+    record.between_epochs->in_steps = phase.whole_run;
   }
   record.delaying_rank = delaying_rank(record.by_rank);
   if (record.by_rank.size() < 2) record.by_rank.clear();
