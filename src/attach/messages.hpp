@@ -138,8 +138,7 @@ struct DrainedMessage {
     bool collates = false;    ///< the loader's collate_fn
   };
   std::vector<Stage> stages{};
-  bool differs = false;  ///< the stream's first batches look different from those of the pass before
-  std::string error;     ///< why there is nothing, or less; empty
+  std::string error;  ///< why there is nothing, or less; empty
 };
 
 /// What the process has done so far, sent while none of its loaders is known to train.

@@ -73,7 +73,6 @@ struct AttachedTraining {
   std::optional<std::array<int, 2>> picture{};       ///< height and width of the pictures in a batch of it
   std::vector<LoaderRecord> other_loaders;           ///< that serve training steps beside it
   std::map<AttachPhase, PhaseMeasurement> phases;
-  std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;          ///< one of each number of workers
   std::vector<DrainMeasurement> further_drains;  ///< of those whose rate was not sure then
   bool drained = false;                          ///< with all numbers of workers

@@ -10,7 +10,6 @@ from .batches import leaves_of, samples_of, shared_bytes_of
 from .shared_memory import error_text, no_room_text
 
 grace_seconds = min(60.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 60)))
-shapes_compared = 16
 longest_ready_seconds = 1
 most_taken_over = 4
 most_taken_busy = 16
@@ -99,10 +98,6 @@ class Cycle:
         self._iterator = None
 
 
-def _shape(batch):
-    return type(batch).__name__, [tuple(item.shape[1:]) for _, item in leaves_of(batch)]
-
-
 def _contents(batch):
     """The first elements of each of its tensors and arrays; nothing where one of them has no such."""
     try:
@@ -170,7 +165,6 @@ class _Source:
             raise
         self._since_start = 0
         self._taken = None
-        self.shapes = []
 
     def next(self):
         """A batch, or _end."""
@@ -184,8 +178,6 @@ class _Source:
             return self.next()
         self._since_start += 1
         self.given += 1
-        if not self.record.map_style and len(self.shapes) < shapes_compared and not self.restarts:
-            self.shapes.append(_shape(batch))
         return batch
 
     def workers(self):
@@ -401,14 +393,9 @@ def drain(records, workers, batches, seconds, which):
         message['cpu'] = used
     message['takes'], message['busy_takes'] = list(takes), list(busy_takes)
     message['repeats'] = error is None and repeats is not None and repeats.found()
-    message['differs'] = any(getattr(record.recipe['dataset'], 'refused', False) for record in records)
     message['stages'] = []
     for source in sources:
         message['stages'] += source.stop()
-        record = source.record
         if warm:
-            record.warmed = source.given
-            record.shapes = source.shapes
-        elif not record.map_style:
-            message['differs'] |= any(one != other for one, other in zip(record.shapes, source.shapes))
+            source.record.warmed = source.given
     return message

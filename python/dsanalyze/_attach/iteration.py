@@ -28,7 +28,6 @@ class Record:
         self.length = None
         self.warmed = 0
         self.made_anew = False  # The script makes one like it for each pass.
-        self.shapes = []
         self.current = None
         self.subset = None  # Its batches are of these index lists now.
         self.without_gradients = False  # The same of one of its passes.
@@ -59,7 +58,7 @@ class Record:
         if self.facts == old.facts and old.lists and not self.warmed:
             self.subset = old.subset
             self.lists = (old.lists + self.lists)[:max_lists]
-            self.warmed, self.shapes, self.replay, self.length = old.warmed, old.shapes, old.replay, old.length
+            self.warmed, self.replay, self.length = old.warmed, old.replay, old.length
             self.shared_bytes = old.shared_bytes
 
     def samples_without_index(self, batch):

@@ -388,11 +388,10 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     take_rate(*result.ingestion, *synthetic);
     result.runs.push_back(std::move(*synthetic));
   }
-  take_drains(launched, result);
+  take_drains(training, result);
   if (result.waits) take_supplies(training, *result.waits);
   if (auto busy = run_of(training, AttachPhase::busy)) result.runs.push_back(std::move(*busy));
-  if (auto cached = run_of(training, AttachPhase::cached); cached && !(is_prep_left_out(result) && came_from_storage(*cached, tolerated_fraction)))
-    result.runs.push_back(std::move(*cached));
+  if (auto cached = run_of(training, AttachPhase::cached)) result.runs.push_back(std::move(*cached));
   if (result.runs.empty())
     throw Error(
         fmt::format("the training ended after {} step{}, before anything was measured: the phases take about 100 steps together, in one epoch or "
