@@ -37,7 +37,7 @@ struct PhaseMeasurement {
   bool too_slow = false;                      ///< its steps take so long that there was no time to see whether they are steady
   std::optional<TreeUse> before, after;
   std::vector<double> device_use{};  ///< looks at the GPUs that train: the share of the second before each in which they computed
-  std::uint64_t kept_batches = 0;    ///< busy and synthetic: handed out in turn, from the first one on in each window
+  std::uint64_t kept_batches = 0;    ///< busy and synthetic: handed out in turn
 };
 
 /// How many ranks a training has, and how many of them run in processes of this command that have the hook.
