@@ -122,7 +122,6 @@ struct DrainedMessage {
     double thread_seconds = 0;   ///< of the draining thread
     double process_seconds = 0;  ///< of its process, all threads
     double workers_seconds = 0;
-    std::optional<double> waited_seconds{};  ///< of those that prepare, each by the thread that was ready and had no core for longest
   };
   std::optional<Cpu> cpu{};               ///< nothing where the kernel does not say, or too few batches came
   std::vector<Nanoseconds> takes{};       ///< of batches that lay ready while the workers rested: what taking each over took

@@ -91,7 +91,6 @@ void take_cpu(const Drains& drains, WorkerPoint& point) {
   double samples = 0;
   double cpu_seconds = 0;
   DrainedMessage::Cpu steady;
-  std::optional<double> waited = 0;
   double steady_samples = 0;
   bool known = std::ranges::none_of(drains, [](const DrainMeasurement* drain) { return drain->by_rank.empty(); });
   for (const DrainMeasurement* drain : drains)
@@ -104,7 +103,6 @@ void take_cpu(const Drains& drains, WorkerPoint& point) {
       steady.thread_seconds += drained.cpu->thread_seconds;
       steady.process_seconds += drained.cpu->process_seconds;
       steady.workers_seconds += drained.cpu->workers_seconds;
-      waited = waited && drained.cpu->waited_seconds ? std::optional(*waited + *drained.cpu->waited_seconds) : std::nullopt;
     }
   if (samples > 0 && cpu_seconds > 0) point.main_thread_seconds_per_sample = cpu_seconds / samples;
   point.take_over_seconds_per_sample = take_over_seconds(drains, &DrainedMessage::takes, &resting_take);
@@ -113,7 +111,6 @@ void take_cpu(const Drains& drains, WorkerPoint& point) {
   point.main_thread_seconds_per_sample = steady.thread_seconds / steady_samples;
   point.process_seconds_per_sample = steady.process_seconds / steady_samples;
   point.workers_seconds_per_sample = steady.workers_seconds / steady_samples;
-  if (waited) point.workers_waited_seconds_per_sample = *waited / steady_samples;
 }
 
 /// Whether a further drain says as much as the first one did.

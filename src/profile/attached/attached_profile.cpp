@@ -138,8 +138,7 @@ void grade_storage_proof(const LaunchedTraining& launched, ProfileResult& result
   }
 }
 
-/// Of the cores that the workers could use while the loader was drained, without the time in which they waited for one, the share that the processes
-/// used; nothing where that is not known.
+/// Of the cores that the workers could use while the loader was drained, the share that the processes used; nothing where that is not known.
 std::optional<double> busy_workers(const AttachedTraining& training, const ProfileResult& result) {
   const auto drain = std::ranges::find(training.drains, training.loader->workers, &DrainMeasurement::workers);
   if (drain == training.drains.end() || !drain->before || !drain->after) return std::nullopt;
@@ -151,8 +150,7 @@ std::optional<double> busy_workers(const AttachedTraining& training, const Profi
       known ? *point->workers_seconds_per_sample * point->samples_per_s * seconds : drain->after->cpu_seconds - drain->before->cpu_seconds;
   const double workers = std::max(training.loader->workers, 1) * static_cast<double>(std::max<std::size_t>(drain->by_rank.size(), 1));
   if (seconds <= 0 || used <= 0) return std::nullopt;
-  const double waited = point != result.prep_by_workers.end() ? point->workers_waited_seconds_per_sample.value_or(0) * point->samples_per_s : 0;
-  const double could = std::min(workers, std::max(result.launch->cores.value_or(result.host.cores), 1.0)) - waited;
+  const double could = std::min(workers, std::max(result.launch->cores.value_or(result.host.cores), 1.0));
   return used / seconds < could ? used / seconds / could : 1;
 }
 
