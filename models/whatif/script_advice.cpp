@@ -65,7 +65,7 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
   own.prep = {
       {prep.threads, prep.samples_per_s, (prep.ci95_samples_per_s.high - prep.ci95_samples_per_s.low) / 2 / prep.samples_per_s, std::nullopt}};
   own.worker_cpu = prep.threads / prep.samples_per_s;
-  own.worker_waited = own.process_cpu = own.thread_cpu = own.take_over = 0;
+  own.process_cpu = own.thread_cpu = own.take_over = 0;
   own.delivery_seconds = own.unexplained_seconds = 0;
   own.slowed_seconds = 0;
   TrainingRates rates = rates_of(own, {});

@@ -41,8 +41,7 @@ std::string detail_of_steps(const TrainingModel& model, double delivery, double 
 std::string detail_of_prep(const TrainingModel& model, Limit limit) {
   constexpr double hardly_busy = 0.3;
   if (limit == Limit::process) return "delivery";
-  const double could = worker_seconds(model) - model.worker_waited;
-  return limit == Limit::workers && model.worker_cpu && *model.worker_cpu < hardly_busy * could ? "latency" : "prep";
+  return limit == Limit::workers && model.worker_cpu && *model.worker_cpu < hardly_busy * worker_seconds(model) ? "latency" : "prep";
 }
 
 /// As much as the training as found lost, where it competed.
@@ -89,7 +88,6 @@ TrainingModel training_model(const ProfileResult& profile) {
     if (point.workers > 0 && first_with_workers == nullptr) {
       first_with_workers = &point;
       model.worker_cpu = point.workers_seconds_per_sample;
-      model.worker_waited = point.workers_waited_seconds_per_sample.value_or(0);
     }
     if (own == nullptr || point.workers == model.workers) own = &point;
   }
@@ -99,10 +97,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   if (profile.finds("workers-repeat")) model.most_workers = std::max(model.workers, 1);
   if (own != nullptr && own->workers == 0) {
     // The process prepares: all but nothing of its time is taking over. What it costs to take a batch from a worker was measured with some.
-    if (!model.worker_cpu) {
-      model.worker_cpu = own->process_seconds_per_sample.value_or(0);
-      model.worker_waited = own->workers_waited_seconds_per_sample.value_or(0);
-    }
+    if (!model.worker_cpu) model.worker_cpu = own->process_seconds_per_sample.value_or(0);
     own = first_with_workers;
   }
   if (own != nullptr) {
@@ -166,11 +161,9 @@ TrainingModel with_less_cpu(const TrainingModel& model, double fraction) {
   const double cpu = *model.worker_cpu + model.process_cpu;
   const bool waited = measured != model.prep.end() && cpu > 0 && measured->samples_per_s > nearly * model.cores / cpu;
   const double seconds = waited ? cpu : worker_seconds(model);
-  // What is not computed waits for no core either, whichever program uses the cores.
-  const double left = seconds - (waited ? saved : saved * model.main_threads + fraction * model.worker_waited);
+  const double left = seconds - (waited ? saved : saved * model.main_threads);
   const double faster = seconds / std::max(left, least_left * seconds);
   less.worker_cpu = *model.worker_cpu - saved;
-  less.worker_waited -= fraction * model.worker_waited;
   // What a drain does not see is not saved.
   if (model.beside_steps < 1 && cpu > saved) {
     const double unseen = cpu * (1 / model.beside_steps - 1);

@@ -29,7 +29,6 @@ struct TrainingModel {
   double cores = 1;                    ///< that all processes may use
   std::vector<Point> prep;             ///< workers rising, at least one
   std::optional<double> worker_cpu;    ///< CPU time of the workers; nothing: not measured
-  double worker_waited = 0;            ///< in which they waited for a core meanwhile
   double process_cpu = 0;              ///< CPU time in which the training process takes a sample over, all threads
   double thread_cpu = 0;               ///< of it, of the thread that trains
   double take_over = 0;                ///< in which the thread that trains has a batch that lies ready: its CPU time, and waiting for a pipe
@@ -128,9 +127,8 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
 /// cores. Pure.
 double delivery_seconds(const TrainingModel& model, int workers, double cores, double samples_per_s);
 
-/// The same training whose workers' main threads take so much less CPU time for a sample, as a fraction; a sample takes them as many seconds less,
-/// and less waiting for cores by the same fraction. What other threads of theirs take is saved by the same fraction, at most. Pure. `model` has the
-/// CPU time of the workers.
+/// The same training whose workers' main threads take so much less CPU time for a sample, as a fraction; a sample takes them as many seconds less.
+/// What other threads of theirs take is saved by the same fraction, at most. Pure. `model` has the CPU time of the workers.
 TrainingModel with_less_cpu(const TrainingModel& model, double fraction);
 
 /// Answers as answer() gives them of a RateModel: first the training unchanged, then each change, the best first; speedups are over the former, so

@@ -41,8 +41,6 @@ Answer Conductor::next_drain(Nanoseconds now) {
   const int own = m_training.loader ? m_training.loader->workers : 0;
   if (m_stage == Stage::warm && !m_is_warm) {
     m_is_warm = true;
-    m_training.warm.emplace().workers = own;
-    m_training.warm->before = m_use();
     const PhaseMeasurement& full = m_training.phases[AttachPhase::full];
     std::uint64_t batches = most_recorded_batches;
     if (full.before && full.after && m_plan.subset_bytes > 0) {
@@ -127,11 +125,12 @@ std::optional<int> Conductor::more_workers() const {
 DrainMeasurement& Conductor::drain() { return m_training.further_drains.empty() ? m_training.drains.back() : m_training.further_drains.back(); }
 
 void Conductor::take_drains() {
-  DrainMeasurement& taken = m_stage == Stage::warm ? *m_training.warm : drain();
+  if (m_stage == Stage::warm) return;
+  DrainMeasurement& taken = drain();
   for (auto& [number, member] : m_members)
     if (member.drained && member.hello) taken.by_rank[member.hello->rank] = std::move(*member.drained);
   taken.after = m_use();
-  if (m_stage == Stage::drains && m_training.drains.size() == 1 && m_training.further_drains.empty()) say_prep();
+  if (m_training.drains.size() == 1 && m_training.further_drains.empty()) say_prep();
 }
 
 }  // namespace dsanalyze

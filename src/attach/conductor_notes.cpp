@@ -57,11 +57,11 @@ void Conductor::say_time() const {
   m_events.note(text);
 }
 
-/// P of the script's own workers. Whether a stream read the same data again is known in the end.
+/// P of the script's own workers.
 void Conductor::say_prep() const {
   const DrainMeasurement& drain = m_training.drains.front();
   const Estimate prep = estimate_of_ratio(stretches_of(drain));
-  if (prep.windows == 0 || (m_training.loader && m_training.loader->style == LoaderRecord::Style::iterable)) return;
+  if (prep.windows == 0) return;
   std::string note = fmt::format("prep: {:.1f} samples/s", prep.value);
   if (!m_training.loader || m_training.loader->style != LoaderRecord::Style::watched)
     note += fmt::format(" with {} worker{}", drain.workers, drain.workers == 1 ? "" : "s");

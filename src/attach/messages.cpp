@@ -172,8 +172,7 @@ DrainedMessage read_drained(JsonObject& object) {
   message.main_thread_cpu_seconds = to_seconds(static_cast<Nanoseconds>(count(object, "main_cpu")));
   if (auto cpu = object.optional_object("cpu"))
     message.cpu = {cpu->number("samples", 0, 1e15), to_seconds(instant(*cpu, "thread")), to_seconds(instant(*cpu, "process")),
-                   to_seconds(instant(*cpu, "workers")), cpu->optional_number("waited", 0, 1e18)};
-  if (message.cpu && message.cpu->waited_seconds) *message.cpu->waited_seconds /= 1e9;
+                   to_seconds(instant(*cpu, "workers"))};
   const auto take_times = [&object](std::string_view key, std::vector<Nanoseconds>& times) {
     if (!object.has(key)) return;
     for (const double taken : object.numbers(key, 0, most_steps, 0, most_nanoseconds)) times.push_back(static_cast<Nanoseconds>(taken));
@@ -184,7 +183,6 @@ DrainedMessage read_drained(JsonObject& object) {
     for (JsonObject& stage : object.objects("stages"))
       message.stages.push_back({stage.text("name"), stage.text("file"), static_cast<int>(stage.integer("line", 0, INT32_MAX)), count(stage, "count"),
                                 to_seconds(instant(stage, "cpu")), to_seconds(instant(stage, "main")), stage.boolean("collates")});
-  message.differs = object.has("differs") && object.boolean("differs");
   message.error = object.optional_text("error").value_or("");
   return message;
 }

@@ -119,7 +119,6 @@ struct DrainedMessage {
     double thread_seconds = 0;   ///< of the draining thread
     double process_seconds = 0;  ///< of its process, all threads
     double workers_seconds = 0;
-    std::optional<double> waited_seconds{};  ///< of those that prepare, each by the thread that was ready and had no core for longest
   };
   std::optional<Cpu> cpu{};               ///< nothing where the kernel does not say, or too few batches came
   std::vector<Nanoseconds> takes{};       ///< of batches that lay ready while the workers rested: what taking each over took
@@ -135,8 +134,7 @@ struct DrainedMessage {
     bool collates = false;    ///< the loader's collate_fn
   };
   std::vector<Stage> stages{};
-  bool differs = false;  ///< the stream's first batches look different from those of the pass before
-  std::string error;     ///< why there is nothing, or less; empty
+  std::string error;  ///< why there is nothing, or less; empty
 };
 
 /// What the process has done so far, sent while none of its loaders is known to train.

@@ -34,7 +34,7 @@ struct PhaseMeasurement {
   std::optional<std::uint64_t> pass_steps{};  ///< of the last whole pass that was seen
   std::optional<TreeUse> before, after;
   std::vector<double> device_use{};  ///< looks at the GPUs that train: the share of the second before each in which they computed
-  std::uint64_t kept_batches = 0;    ///< busy and synthetic: handed out in turn, from the first one on in each window
+  std::uint64_t kept_batches = 0;    ///< busy and synthetic: handed out in turn
 };
 
 /// How many ranks a training has, and how many of them run in processes of this command that have the hook.
@@ -70,7 +70,6 @@ struct AttachedTraining {
   std::optional<std::array<int, 2>> picture{};       ///< height and width of the pictures in a batch of it
   std::vector<LoaderRecord> other_loaders;           ///< that serve training steps beside it
   std::map<AttachPhase, PhaseMeasurement> phases;
-  std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;          ///< one of each number of workers
   std::vector<DrainMeasurement> further_drains;  ///< of those whose rate was not sure then
   bool drained = false;                          ///< with all numbers of workers

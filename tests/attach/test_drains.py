@@ -247,16 +247,18 @@ class Rows:
         self.assertGreater(workers['cpu']['workers'], 0)
         self.assertEqual(alone['cpu']['workers'], 0)
 
-    def test_what_threads_used_and_waited_for_a_core_is_the_sum_over_the_starts_of_workers_without_their_first_batches(self):
+    def test_cpu_time_is_the_sum_over_the_starts_of_workers_between_two_readings_of_the_clocks(self):
         from dsanalyze._attach.drains import _CpuCount
-        for waited in (True, False):  # The kernel need not say it.
-            count = _CpuCount(1)
-            for start in (0, 1000):
-                for used in (100, 110, 130):
-                    count.batch(4, (start + used, start + 2 * used, start + 3 * used, start + 4 * used if waited else None, [7]))
+        looks = iter([(100, 200, 300, [7]), (130, 260, 390, [7]), (200, 300, 0, [8]), None, (300, 400, 0, [9]), (300, 400, 0, [10]),
+                      (1000, 2000, 10, [11]), (1010, 2020, 40, [11])])
+        with mock.patch.object(_CpuCount, '_used', lambda count: next(looks)):
+            count = _CpuCount([], 1, 4)
+            for batches in (4, 4, 4, 2):  # Of the second start a worker has ended, and in the third another loader has begun again.
                 count.restarted()
-            sums = {'thread': 60, 'process': 120, 'workers': 180, 'samples': 16}
-            self.assertEqual(count.take(), dict(sums, waited=240) if waited else sums)
+                for _ in range(batches):
+                    count.batch(4)
+            self.assertEqual(count.take(), {'thread': 40, 'process': 80, 'workers': 120, 'samples': 12})
+        self.assertEqual(list(looks), [])
 
     def test_loaders_that_train_together_are_drained_together(self):
         launcher = Launcher(Plan(run(20), drain(2, 16, which='warm'), drain(2, 24), then=end))

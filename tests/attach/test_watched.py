@@ -142,7 +142,6 @@ for x in dsanalyze.watch(Once()):
     step(x)
 ''', run(5), drain(0, 16, which='warm'), drain(0, 16), switch('synthetic'), run(20), end)
         self.assertEqual([(len(message['times']), message['error']) for message in connection.of('drained')], [(16, None), (16, None)])
-        self.assertIn('not-separable', connection.notes())
         self.assertEqual(len(connection.windows('synthetic')[0]['wait']), 20)
 
     def test_a_pass_that_is_left_ends_at_once(self):

@@ -71,15 +71,6 @@ TEST_CASE("a function is worth what it saves of CPU time where the fewest worker
   CHECK(find(advice_on(profile), "slow-transform")->gain->samples_per_s == doctest::Approx(800).epsilon(0.02));
 }
 
-TEST_CASE("a function saves what its CPU time waits for cores that other programs use") {
-  ProfileResult profile = prep_bound();
-  profile.ingestion = rate(10'000);
-  // 10 ms for a sample: 4 are computed, in 5 the workers have no core, 1 is something else.
-  profile.prep_by_workers = {{4, 400, {395, 405}, 0.00001, 0.00001, 0.004, 0.005}};
-  profile.hot = {{"train.py:23 augment", "/job/train.py", 23, 0.8, {}}};
-  CHECK(find(advice_on(profile), "slow-transform")->gain->samples_per_s == doctest::Approx(4 / (0.01 - 0.8 * 0.009)).epsilon(0.02));
-}
-
 TEST_CASE("nothing is said of the workers' functions where steps do not wait for them") {
   ProfileResult profile = accelerator_bound();
   profile.hot = {{"train.py:23 augment", "/job/train.py", 23, 0.9, Interval{0.85, 0.95}}};
@@ -141,9 +132,6 @@ TEST_CASE("other programs are named where they take cores that the workers wait 
   CHECK(rates_of(training_model(network), {}).detail == "latency");
   network.runs[0].others->cpu_fraction = 0.95;
   CHECK(find(advice_on(network), "other-processes") == nullptr);
-  for (WorkerPoint& point : network.prep_by_workers) point.workers_waited_seconds_per_sample = 0.95 * point.workers / point.samples_per_s;
-  CHECK(find(advice_on(network), "other-processes") != nullptr);
-  CHECK(rates_of(training_model(network), {}).detail == "prep");
   ProfileResult fast = accelerator_bound();
   fast.runs[0].cores_used = 8;
   fast.runs[0].others = BackgroundLoad{0.5, {}};

@@ -320,15 +320,3 @@ TEST_CASE("findings of a launched training are in its summary, warnings as such"
   CHECK_FALSE(says(page, "warning: The script changes batches"));
   CHECK(says(page, "not to be trusted, see the findings"));
 }
-
-TEST_CASE("where P was left out as the stream reads other data at each start, the summary says so and what to do about it") {
-  ProfileResult result = launched();
-  result.findings = {{"prep-not-separable", Finding::Severity::warning, "P is not separable from storage"}};
-  result.prep.reset();
-  result.prep_by_workers.clear();
-  result.bottleneck.reset();
-  const std::string page = console_summary(result, {});
-  CHECK(page.starts_with("Not separable: the stream reads other data"));
-  CHECK(says(page, "Let the order of the stream follow from a seed"));
-  CHECK_FALSE(says(page, "Let the training run longer"));
-}

@@ -3,14 +3,12 @@ import math
 import os
 import time
 import warnings
-from _thread import get_native_id
 from time import monotonic_ns as now
 
 from .batches import leaves_of, samples_of, shared_bytes_of
 from .shared_memory import error_text, no_room_text
 
 grace_seconds = min(60.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 60)))
-shapes_compared = 16
 longest_ready_seconds = 1
 most_taken_over = 4
 most_taken_busy = 16
@@ -99,10 +97,6 @@ class Cycle:
         self._iterator = None
 
 
-def _shape(batch):
-    return type(batch).__name__, [tuple(item.shape[1:]) for _, item in leaves_of(batch)]
-
-
 def _contents(batch):
     """The first elements of each of its tensors and arrays; nothing where one of them has no such."""
     try:
@@ -160,7 +154,7 @@ class _Source:
         self._once = warm or record.map_style
         if warm and record.map_style:
             self.limit = min(self.limit, len(self.lists))
-        self._subset = math.inf if warm or not record.warmed else record.warmed
+        self.length = math.inf if warm or record.map_style or not record.warmed else record.warmed
         try:
             self._loader = record.kind.second(record, self.lists, self.limit if self.limit < math.inf else None, workers, self._pipe)
             self._iterator = _start(self._loader)
@@ -170,11 +164,10 @@ class _Source:
             raise
         self._since_start = 0
         self._taken = None
-        self.shapes = []
 
     def next(self):
         """A batch, or _end."""
-        batch = next(self._iterator, _end) if self.record.map_style or self._since_start < self._subset else _end
+        batch = next(self._iterator, _end) if self._since_start < self.length else _end
         if batch is _end:
             if self._once or not self._since_start:
                 return _end
@@ -184,8 +177,6 @@ class _Source:
             return self.next()
         self._since_start += 1
         self.given += 1
-        if not self.record.map_style and len(self.shapes) < shapes_compared and not self.restarts:
-            self.shapes.append(_shape(batch))
         return batch
 
     def workers(self):
@@ -259,87 +250,47 @@ def _cpu_of(process):
 
 
 class _CpuCount:
-    """CPU time of batches, of each start of the workers without the `started` first ones: workers that have just started deliver these. With it the time
-    in which the threads of those that prepare were ready to run and waited for a core."""
+    """CPU time of batches. The clocks are read twice in a start of the workers: after its `started` first batches, which workers that have just started
+    deliver, and after its last one. Of a stream that begins again after `length` batches, that is a round before its end: workers end with their parts."""
 
-    between_lists = 0.2 * 10**9  # of the threads that a process has
-
-    def __init__(self, started):
+    def __init__(self, sources, started, length):
+        self._sources = sources
         self._started = started
-        self._queues = {}
-        self._threads, self._most = {}, {}
-        self._batches = 0
-        self._before = self._last = None
-        self._samples = self._counted = self._uncounted = 0
-        self._sums = [0, 0, 0, 0]
+        self._last = length - started
+        self._batches = self._counted = self._samples = 0
+        self._before = None
+        self._sums = [0, 0, 0]
 
-    def used(self, sources):
-        """What was used so far by this thread, its process and the workers, and waited by those that prepare; None where the kernel does not say."""
-        workers = [worker.pid for source in sources for worker in source.workers()]
+    def _used(self):
+        """What was used so far by this thread, its process and the workers; None where the kernel does not say, as of a worker that has ended."""
+        workers = [worker.pid for source in self._sources for worker in source.workers()]
         try:
-            waited = [self._waited(process) for process in workers] or [self._waited_by(os.getpid(), get_native_id())]
-            return time.thread_time_ns(), time.process_time_ns(), sum(map(_cpu_of, workers)), None if None in waited else sum(waited), workers
+            return time.thread_time_ns(), time.process_time_ns(), sum(map(_cpu_of, workers)), workers
         except OSError:
             return None
 
-    def _waited(self, process):
-        """Of the thread of a worker that waited the longest: what it computes may be in a thread of its own, and those that only look, or pass batches on, wait less."""
-        threads, looked = self._threads.get(process, ((process,), 0))
-        if now() - looked > self.between_lists:
-            threads = tuple(map(int, os.listdir('/proc/{}/task'.format(process))))
-            self._threads[process] = threads, now()
-        waited = []
-        for thread in threads:
-            try:
-                waited.append(self._waited_by(process, thread))
-            except OSError:
-                if thread == process:
-                    raise
-        if None in waited:
-            return None
-        self._most[process] = most = max(*waited, self._most.get(process, 0))
-        return most
-
-    def _waited_by(self, process, thread):
-        """Nanoseconds in which a thread was ready to run and had no core: the second number of schedstat in proc(5). None where the kernel does not say."""
-        if thread not in self._queues:
-            try:
-                self._queues[thread] = open('/proc/{}/task/{}/schedstat'.format(process, thread), 'rb', buffering=0)
-            except OSError:
-                self._queues[thread] = None
-        file = self._queues[thread]
-        numbers = os.pread(file.fileno(), 96, 0).split() if file is not None else ()
-        counts = len(numbers) >= 2 and (int(numbers[0]) or thread != process)  # A thread that has just begun has used nothing.
-        return int(numbers[1]) if counts else None
-
     def restarted(self):
-        self._add()
-        for file in filter(None, self._queues.values()):
-            file.close()
-        self._queues, self._threads, self._most = {}, {}, {}
-        self._batches, self._before, self._last, self._counted, self._uncounted = 0, None, None, 0, 0
+        self._batches, self._before = 0, None
 
-    def batch(self, samples, used):
+    def batch(self, samples):
         self._batches += 1
+        self._counted += samples
         if self._batches == self._started:
-            self._before = used
-        elif self._batches > self._started:
-            self._uncounted += samples
-            if used is not None:  # A worker whose stream has ended has no clock any more.
-                self._last = used
-                self._counted += self._uncounted
-                self._uncounted = 0
+            self._before, self._counted = self._used(), 0
+        elif self._batches == self._last:
+            self._end()
 
-    def _add(self):
-        if self._before is not None and self._last is not None and self._before[4] == self._last[4]:
-            self._sums = [None if None in each else each[0] + each[1] - each[2] for each in zip(self._sums, self._last[:4], self._before[:4])]
+    def _end(self):
+        last = self._used() if self._before is not None and self._counted else None
+        if last is not None and last[3] == self._before[3]:
+            self._sums = [total + after - before for total, after, before in zip(self._sums, last, self._before)]
             self._samples += self._counted
+        self._before = None
 
     def take(self):
         """None where there was none, or the kernel does not say."""
-        self.restarted()
-        sums = {name: total for name, total in zip(('thread', 'process', 'workers', 'waited'), self._sums) if total is not None}
-        return dict(sums, samples=self._samples) if self._samples else None
+        self._end()
+        return dict(zip(('thread', 'process', 'workers'), self._sums), samples=self._samples) if self._samples else None
 
 
 def drain(records, workers, batches, seconds, which):
@@ -353,7 +304,7 @@ def drain(records, workers, batches, seconds, which):
     warm = which == 'warm'
     times, samples, restarts, error = [], [], [], None
     takes = busy_takes = ()
-    cpu = _CpuCount(max(workers, 1))
+    used = None
     main = time.thread_time_ns()
     start = now()
     most = int(seconds * 1e9)
@@ -370,6 +321,7 @@ def drain(records, workers, batches, seconds, which):
             sources.append(_Source(record, record.recipe['num_workers'] if own else workers, beside(record, first, batches), warm))
         source = sources[0]
         limit = source.limit
+        cpu = _CpuCount(sources, max(workers, 1), source.length)
         while len(times) < limit and not (times and times[-1] > latest):
             if len(times) >= (1 if warm else 2 * clump) and times[-1] >= times[clump - 1] + most:
                 break
@@ -387,7 +339,8 @@ def drain(records, workers, batches, seconds, which):
             if warm:
                 first.shared_bytes = max(first.shared_bytes, shared_bytes_of(batch[0]))
             samples.append(_samples(first, source.lists, len(times) - 1, batch[0]))
-            cpu.batch(samples[-1], cpu.used(sources))
+            cpu.batch(samples[-1])
+        used = cpu.take()
     except Exception as problem:
         error = error_text(problem)
     main = time.thread_time_ns() - main
@@ -396,19 +349,13 @@ def drain(records, workers, batches, seconds, which):
         busy_takes, takes = sources[0].take_over((times[-1] - times[0]) / (len(times) - 1) / 1e9)
     message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error,
                'loaders': len(records)}
-    used = cpu.take()
-    if used is not None and error is None:
+    if used is not None:
         message['cpu'] = used
     message['takes'], message['busy_takes'] = list(takes), list(busy_takes)
     message['repeats'] = error is None and repeats is not None and repeats.found()
-    message['differs'] = any(getattr(record.recipe['dataset'], 'refused', False) for record in records)
     message['stages'] = []
     for source in sources:
         message['stages'] += source.stop()
-        record = source.record
         if warm:
-            record.warmed = source.given
-            record.shapes = source.shapes
-        elif not record.map_style:
-            message['differs'] |= any(one != other for one, other in zip(record.shapes, source.shapes))
+            source.record.warmed = source.given
     return message

@@ -28,7 +28,6 @@ class Record:
         self.length = None
         self.warmed = 0
         self.made_anew = False  # The script makes one like it for each pass.
-        self.shapes = []
         self.current = None
         self.subset = None  # Its batches are of these index lists now.
         self.tokens = None  # Whole numbers in each sample, where all have as many; 0 where not; None: not known yet.
@@ -57,7 +56,7 @@ class Record:
         """It is made in place of that loader, and goes on with its subset and kept batches."""
         self.subset = old.subset
         self.lists = (old.lists + self.lists)[:max_lists]
-        self.warmed, self.shapes, self.replay, self.length = old.warmed, old.shapes, old.replay, old.length
+        self.warmed, self.replay, self.length = old.warmed, old.replay, old.length
         self.shared_bytes = old.shared_bytes
 
     def samples_without_index(self, batch):

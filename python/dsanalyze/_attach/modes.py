@@ -148,8 +148,6 @@ class Modes:
             if other is not iteration:
                 records.append(other.record)
         message = drains.drain(records, int(reply['workers']), int(reply['batches']), float(reply['seconds']), reply.get('pass', 'measure'))
-        if message['differs']:
-            self._note('not-separable', 'Two starts of the iterable dataset gave different batches.')
         if message.pop('repeats'):
             self._note('workers-repeat', 'Each worker delivers all samples of the iterable dataset: with several, an epoch has each sample several times. Let the dataset '
                        'deal them out (torch.utils.data.get_worker_info()).')

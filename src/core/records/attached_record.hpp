@@ -208,7 +208,6 @@ struct WorkerPoint {
   std::optional<double> main_thread_seconds_per_sample{};     ///< CPU time of the thread that takes the batches: collecting
   std::optional<double> process_seconds_per_sample{};         ///< CPU time of the training process, all threads: pinning, too
   std::optional<double> workers_seconds_per_sample{};         ///< CPU time of all workers
-  std::optional<double> workers_waited_seconds_per_sample{};  ///< in which their threads were ready to compute and had no core
   std::optional<double> take_over_seconds_per_sample{};       ///< of a batch that lies ready, until the training process has it
   std::optional<double> busy_take_over_seconds_per_sample{};  ///< the same while the workers prepare further batches
 };

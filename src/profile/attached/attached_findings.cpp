@@ -36,7 +36,7 @@ double wanted_budget(const AttachedTraining& training) {
 
 /// Why P is not known though the loader was drained; empty where it is known, or was not drained.
 std::string missing_prep(const AttachedTraining& training, const ProfileResult& result) {
-  if (result.run("prep") != nullptr || training.drains.empty() || is_prep_left_out(result)) return "";
+  if (result.run("prep") != nullptr || training.drains.empty()) return "";
   const DrainMeasurement& own = training.drains.front();
   if (std::ranges::any_of(own.by_rank, [](const auto& each) { return !each.second.error.empty(); }))
     return "P was not measured, as draining the loader failed: see the finding drain-failed.";
@@ -62,7 +62,6 @@ void find_missing_phases(const LaunchedTraining& launched, Conductor::Phases pha
   }
   const bool is_alone = !result.loader || result.loader->workers == 0 || launched.training.stream_goes_on();  // no workers beside the steps
   for (const std::string name : {"full", "synthetic", "prep", "cached", "busy"}) {
-    if (is_prep_left_out(result) && (name == "prep" || name == "cached")) continue;
     if (phases == Conductor::Phases::full_and_prep && (name == "synthetic" || name == "cached" || name == "busy")) continue;
     if (name == "busy" && is_alone) continue;
     if (launched.training.stream_goes_on() && name == "cached")
@@ -116,7 +115,7 @@ void find_storage_reads(ProfileResult& result) {
     result.trusted = false;
     result.findings.push_back({"cached-run-read-storage", Severity::warning,
                                fmt::format("the run {} read {} from storage ({}): its rate is a lower bound. The subset did not stay in "
-                                           "memory; free some, or pass a smaller --subset.",
+                                           "memory (a stream may read other data at each start); free some, or pass a smaller --subset.",
                                            run.name, format_bytes(*run.storage_bytes), part_from_storage(run))});
   }
 }

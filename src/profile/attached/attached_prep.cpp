@@ -7,21 +7,13 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
-#include <set>
-#include <tuple>
-#include <utility>
 #include <vector>
 
-#include "attached_reads.hpp"
 #include "attached_runs.hpp"
 #include "base/statistics.hpp"
-#include "base/text/units.hpp"
 
 namespace dsanalyze {
 namespace {
-
-constexpr const char* left_out_code = "prep-not-separable";
-constexpr double least_read_before = 0.9;  ///< of what a drain reads, where two starts of a stream read the same
 
 using Drains = std::vector<const DrainMeasurement*>;
 
@@ -99,7 +91,6 @@ void take_cpu(const Drains& drains, WorkerPoint& point) {
   double samples = 0;
   double cpu_seconds = 0;
   DrainedMessage::Cpu steady;
-  std::optional<double> waited = 0;
   double steady_samples = 0;
   bool known = std::ranges::none_of(drains, [](const DrainMeasurement* drain) { return drain->by_rank.empty(); });
   for (const DrainMeasurement* drain : drains)
@@ -112,7 +103,6 @@ void take_cpu(const Drains& drains, WorkerPoint& point) {
       steady.thread_seconds += drained.cpu->thread_seconds;
       steady.process_seconds += drained.cpu->process_seconds;
       steady.workers_seconds += drained.cpu->workers_seconds;
-      waited = waited && drained.cpu->waited_seconds ? std::optional(*waited + *drained.cpu->waited_seconds) : std::nullopt;
     }
   if (samples > 0 && cpu_seconds > 0) point.main_thread_seconds_per_sample = cpu_seconds / samples;
   point.take_over_seconds_per_sample = take_over_seconds(drains, &DrainedMessage::takes, &resting_take);
@@ -121,25 +111,11 @@ void take_cpu(const Drains& drains, WorkerPoint& point) {
   point.main_thread_seconds_per_sample = steady.thread_seconds / steady_samples;
   point.process_seconds_per_sample = steady.process_seconds / steady_samples;
   point.workers_seconds_per_sample = steady.workers_seconds / steady_samples;
-  if (waited) point.workers_waited_seconds_per_sample = *waited / steady_samples;
 }
 
-/// Where a tracer says which data a start of the stream read, that counts; else what the first batches look like.
-bool reads_other_data(const LaunchedTraining& launched, const DrainMeasurement& drain) {
-  const AttachedTraining& training = launched.training;
-  if (!training.loader || training.loader->style == LoaderRecord::Style::map || training.stream_goes_on()) return false;
-  if (const auto before = read_before(launched, drain)) return *before < least_read_before;
-  return std::ranges::any_of(drain.by_rank, [](const auto& each) { return each.second.differs; });
-}
-
-bool is_not_separable(const LaunchedTraining& launched, const DrainMeasurement& drain) {
-  const RunRecord run = prep_run(drain);
-  return (!run.storage_bytes || came_from_storage(run, tolerated_fraction)) && reads_other_data(launched, drain);
-}
-
-/// Whether a further drain says the same of as much as the first one did.
-bool is_alike(const LaunchedTraining& launched, const DrainMeasurement& further, const DrainMeasurement& first) {
-  if (further.by_rank.size() != first.by_rank.size() || stretches_of(further).empty() || is_not_separable(launched, further)) return false;
+/// Whether a further drain says as much as the first one did.
+bool is_alike(const DrainMeasurement& further, const DrainMeasurement& first) {
+  if (further.by_rank.size() != first.by_rank.size() || stretches_of(further).empty()) return false;
   return std::ranges::all_of(further.by_rank, [&](const auto& each) {
     const auto before = first.by_rank.find(each.first);
     return each.second.error.empty() && before != first.by_rank.end() && each.second.cpu.has_value() >= before->second.cpu.has_value();
@@ -173,64 +149,18 @@ RateRecord rate_of_drains(const Drains& drains, double scatter, const std::strin
   return rate;
 }
 
-/// The drains with as many workers as `first` that say the same of as much.
-Drains alike(const LaunchedTraining& launched, const DrainMeasurement& first) {
-  Drains drains = launched.training.drains_of(first.workers);
-  std::erase_if(drains, [&](const DrainMeasurement* each) { return each != &first && !is_alike(launched, *each, first); });
+/// The drains with as many workers as `first` that say as much.
+Drains alike(const AttachedTraining& training, const DrainMeasurement& first) {
+  Drains drains = training.drains_of(first.workers);
+  std::erase_if(drains, [&](const DrainMeasurement* each) { return each != &first && !is_alike(*each, first); });
   return drains;
-}
-
-void leave_out(const LaunchedTraining& launched, const DrainMeasurement& drain, ProfileResult& result) {
-  const RunRecord run = prep_run(drain);
-  const bool own = drain.workers == launched.training.loader->workers;
-  const auto before = read_before(launched, drain);
-  const std::string other = before ? fmt::format("{:.0f} % of what it read had been read by the pass before", 100 * *before)
-                                   : "its first batches are not those of the pass before";
-  const std::string from = run.storage_bytes ? fmt::format("{} of it came from storage", format_bytes(*run.storage_bytes))
-                                             : "how much of it came from storage is not known";
-  result.findings.push_back(
-      {left_out_code, Finding::Severity::warning,
-       fmt::format(
-           "P with {} worker{} is not separable from storage, and was left out{}: the stream read other data when it was begun again ({}), and "
-           "{}. Let the order of a stream follow from a seed, or profile with a part of the data that fits into memory.",
-           drain.workers, drain.workers == 1 ? "" : "s", own ? ", as all of P" : "", other, from)});
 }
 
 }  // namespace
 
-std::optional<double> read_before(const LaunchedTraining& launched, const DrainMeasurement& drain) {
-  constexpr std::uint64_t block = std::uint64_t{64} << 10;
-  const auto& warm = launched.training.warm;
-  if (!launched.accesses || !warm || !warm->before || !warm->after || !drain.before || !drain.after) return std::nullopt;
-  const AccessTrace& trace = *launched.accesses;
-  // Beyond its limit the list has no accesses.
-  if (trace.left_out > 0 && (trace.accesses.empty() || trace.accesses.back().end < drain.after->at)) return std::nullopt;
-  std::set<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> known;
-  const auto blocks_of = [&](const FileAccess& access, auto&& take) {
-    const TracedFile& file = trace.files[access.file];
-    for (std::uint64_t at = access.offset; at < access.offset + access.bytes; at = (at / block + 1) * block)
-      take(std::tuple(file.device, file.inode, at / block), std::min(access.offset + access.bytes, (at / block + 1) * block) - at);
-  };
-  Bytes all = 0;
-  Bytes again = 0;
-  for (const FileAccess& access : trace.accesses) {
-    if (!reads_bytes(access.kind) || !is_data(trace.files[access.file].path)) continue;
-    if (access.end >= warm->before->at && access.end <= warm->after->at)
-      blocks_of(access, [&](const auto& each, Bytes) { known.insert(each); });
-    else if (access.end >= drain.before->at && access.end <= drain.after->at)
-      blocks_of(access, [&](const auto& each, Bytes bytes) {
-        all += bytes;
-        again += known.contains(each) ? bytes : 0;
-      });
-  }
-  if (known.empty() || all == 0) return std::nullopt;
-  return static_cast<double>(again) / static_cast<double>(all);
-}
-
-void take_drains(const LaunchedTraining& launched, ProfileResult& result) {
-  const AttachedTraining& training = launched.training;
+void take_drains(const AttachedTraining& training, ProfileResult& result) {
   std::vector<Drains> all;
-  for (const DrainMeasurement& drain : training.drains) all.push_back(alike(launched, drain));
+  for (const DrainMeasurement& drain : training.drains) all.push_back(alike(training, drain));
   const double scatter = scatter_of(all);
   for (std::size_t at = 0; at < training.drains.size(); ++at) {
     const DrainMeasurement& drain = training.drains[at];
@@ -239,11 +169,6 @@ void take_drains(const LaunchedTraining& launched, ProfileResult& result) {
     const RateRecord rate = rate_of_drains(
         drains, scatter, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
     const bool own = training.loader && drain.workers == training.loader->workers;
-    if (is_not_separable(launched, drain)) {
-      leave_out(launched, drain, result);
-      if (own) break;
-      continue;
-    }
     WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s};
     take_cpu(drains, point);
     result.prep_by_workers.push_back(point);
@@ -252,10 +177,7 @@ void take_drains(const LaunchedTraining& launched, ProfileResult& result) {
       result.runs.push_back(prep_run(drains, rate));
     }
   }
-  if (is_prep_left_out(result)) result.prep_by_workers.clear();
   std::ranges::sort(result.prep_by_workers, {}, &WorkerPoint::workers);
 }
-
-bool is_prep_left_out(const ProfileResult& result) { return !result.prep && result.finds(left_out_code); }
 
 }  // namespace dsanalyze

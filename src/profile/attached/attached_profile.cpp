@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "attach/command_paths.hpp"
-#include "attach/kept_batches.hpp"
 #include "attached_parts.hpp"
 #include "attached_reads.hpp"
 #include "attached_runs.hpp"
@@ -26,20 +25,6 @@ constexpr double least_loss = 0.02;
 constexpr double worth_a_name = 0.05;
 /// Of a step without workers: a share of preparing that is worth workers.
 constexpr double least_turn = 0.1;
-
-/// G: its interval holds what the steps vary by, and that its batches are a sample of those of an epoch.
-/// On a device it is that of whole windows alone, as what the process takes for each batch is not what the device does.
-RateRecord ingestion_rate(const PhaseMeasurement& synthetic, bool on_device) {
-  RateRecord rate = rate_record(stretches_of(synthetic), "the training's own steps with batches handed out again");
-  double half_width = 0;
-  const std::uint64_t kept = synthetic.kept_batches;
-  for (const auto& [rank, windows] : synthetic.by_rank)
-    if (kept > 1 && !on_device) half_width = std::max(half_width, rate.samples_per_s * kept_batches_error(windows, kept) * student_t95(kept - 1));
-  Interval& interval = rate.ci95_samples_per_s;
-  interval.low = std::max(rate.samples_per_s - std::hypot(rate.samples_per_s - interval.low, half_width), 0.0);
-  interval.high = rate.samples_per_s + std::hypot(interval.high - rate.samples_per_s, half_width);
-  return rate;
-}
 
 /// G where no batches were handed out again: the steps as found, without their waiting for data.
 RateRecord rate_without_waiting(const PhaseMeasurement& full) {
@@ -153,8 +138,7 @@ void grade_storage_proof(const LaunchedTraining& launched, ProfileResult& result
   }
 }
 
-/// Of the cores that the workers could use while the loader was drained, without the time in which they waited for one, the share that the processes
-/// used; nothing where that is not known.
+/// Of the cores that the workers could use while the loader was drained, the share that the processes used; nothing where that is not known.
 std::optional<double> busy_workers(const AttachedTraining& training, const ProfileResult& result) {
   const auto drain = std::ranges::find(training.drains, training.loader->workers, &DrainMeasurement::workers);
   if (drain == training.drains.end() || !drain->before || !drain->after) return std::nullopt;
@@ -166,8 +150,7 @@ std::optional<double> busy_workers(const AttachedTraining& training, const Profi
       known ? *point->workers_seconds_per_sample * point->samples_per_s * seconds : drain->after->cpu_seconds - drain->before->cpu_seconds;
   const double workers = std::max(training.loader->workers, 1) * static_cast<double>(std::max<std::size_t>(drain->by_rank.size(), 1));
   if (seconds <= 0 || used <= 0) return std::nullopt;
-  const double waited = point != result.prep_by_workers.end() ? point->workers_waited_seconds_per_sample.value_or(0) * point->samples_per_s : 0;
-  const double could = std::min(workers, std::max(result.launch->cores.value_or(result.host.cores), 1.0)) - waited;
+  const double could = std::min(workers, std::max(result.launch->cores.value_or(result.host.cores), 1.0));
   return used / seconds < could ? used / seconds / could : 1;
 }
 
@@ -378,15 +361,14 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     result.runs.push_back(std::move(*full));
   }
   if (auto synthetic = run_of(training, AttachPhase::synthetic)) {
-    result.ingestion = ingestion_rate(training.phases.at(AttachPhase::synthetic), training.device.cuda);
-    take_rate(*result.ingestion, *synthetic);
+    result.ingestion =
+        rate_record(stretches_of(training.phases.at(AttachPhase::synthetic)), "the training's own steps with batches handed out again");
     result.runs.push_back(std::move(*synthetic));
   }
-  take_drains(launched, result);
+  take_drains(training, result);
   if (result.waits) take_supplies(training, *result.waits);
   if (auto busy = run_of(training, AttachPhase::busy)) result.runs.push_back(std::move(*busy));
-  if (auto cached = run_of(training, AttachPhase::cached); cached && !(is_prep_left_out(result) && came_from_storage(*cached, tolerated_fraction)))
-    result.runs.push_back(std::move(*cached));
+  if (auto cached = run_of(training, AttachPhase::cached)) result.runs.push_back(std::move(*cached));
   if (result.runs.empty())
     throw Error(
         fmt::format("the training ended after {} step{}, before anything was measured: the phases take about 100 steps together, in one epoch or "

@@ -33,13 +33,10 @@ void take_use(const std::optional<TreeUse>& before, const std::optional<TreeUse>
     run.storage_wait_fraction = std::clamp((*after->storage_wait_seconds - *before->storage_wait_seconds) / seconds, 0.0, 1.0);
 }
 
-bool came_from_storage(const RunRecord& run, double fraction) {
-  return run.storage_bytes.value_or(0) >= negligible_bytes &&
-         static_cast<double>(*run.storage_bytes) > fraction * static_cast<double>(run.requested_bytes);
-}
-
 bool read_storage(const RunRecord& run, double least_fraction) {
-  return came_from_storage(run, least_fraction) && run.storage_wait_fraction.value_or(1) > tolerated_wait;
+  return run.storage_bytes.value_or(0) >= negligible_bytes &&
+         static_cast<double>(*run.storage_bytes) > least_fraction * static_cast<double>(run.requested_bytes) &&
+         run.storage_wait_fraction.value_or(1) > tolerated_wait;
 }
 
 }  // namespace dsanalyze

@@ -126,8 +126,6 @@ std::string launched_verdict(const ProfileResult& result) {
   std::string waits = waiting_sentence(result, trainer);
   if (!result.bottleneck && result.finds("loader-in-thread") && !result.finds("phases-missing"))
     return "Not separable: the script fetches its batches in another thread than it trains in, so what its steps wait for is not seen.";
-  if (!result.bottleneck && !result.prep && result.finds("prep-not-separable"))
-    return "Not separable: the stream reads other data from storage at each start, so what its loader can prepare alone is not known. " + waits;
   if (!result.bottleneck && !result.ingestion && result.waits) return waits;
   if (!result.bottleneck) return "No bottleneck can be named: not all phases were measured. " + waits;
   return fmt::format("BOTTLENECK{}: {}. {}", result.bottleneck->confident ? "" : ", probably", bottleneck_words(result.bottleneck->detail, trainer),
@@ -207,8 +205,6 @@ std::string launched_first_step(const ProfileResult& result) {
   if (!result.advice.empty() && result.advice.front().gain) return result.advice.front().text;
   if (!result.bottleneck && result.finds("loader-in-thread"))
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
-  if (!result.bottleneck && !result.prep && result.finds("prep-not-separable"))
-    return "Let the order of the stream follow from a seed, or profile with a part of the data that fits into memory.";
   std::string not_known = "See the findings, which say what could not be measured and why.";
   if (!result.bottleneck || !result.loader) return not_known;
   if (result.bottleneck->detail == "accelerator" || result.bottleneck->detail == "delivery") return late_batches(result);

@@ -6,7 +6,6 @@ prep      samples/s of a drain whose samples wait 10 ms, with 2, 1 and no worker
 stages    the share of the workers' CPU time of a transform that takes three times as long as decoding
 locks     the share of code that keeps Python's lock, against what the worker itself clocks meanwhile
 takes     how many times as long an array that comes through a pipe takes to take over as a tensor in shared memory: more than twice
-cores     the part of their time in which workers that compute wait for a core that they share with four other programs: most of it
 ranks     milliseconds a step in which a rank waits for another one, whose loader takes 20 ms
 
 Prints a row each: name, what is expected, what was measured, and whether that is near (or beyond it, where it says `more than`). PYTHON is one that has torch (default:
@@ -14,10 +13,8 @@ Prints a row each: name, what is expected, what was measured, and whether that i
 """
 
 import argparse
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import threading
 
@@ -70,20 +67,6 @@ def takes(python):
     row("takes", 2, least["arrays"] / least["tensors"], least=True)
 
 
-def cores(python):
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})  # What is started now has this core alone.
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
-    try:
-        message, = drained(python, "train_stages.py", plan=[drain(2, 24)])
-    finally:
-        for each in busy:
-            each.kill()
-            each.wait()
-        os.sched_setaffinity(0, allowed)
-    row("cores", 0.25, message["cpu"]["waited"] / (2 * (message["times"][-1] - message["times"][1])), least=True)
-
-
 def ranks(python):
     barrier = threading.Barrier(2)
 
@@ -98,7 +81,7 @@ def ranks(python):
     row("ranks", 20, max(waits), within=0.25)
 
 
-figures = [prep, stages, locks, takes, cores, ranks]
+figures = [prep, stages, locks, takes, ranks]
 
 
 def main():
