@@ -155,7 +155,6 @@ class Launch {
       if (const auto status = collect_children(m_process)) ended(*status);
       look(now);
       look_at_memory(now);
-      if (m_settings.mode == AttachMode::passive) explain_passive(now);
       if (m_tracer) m_tracer->serve();
       if (m_settings.mode == AttachMode::phases) {
         if (!m_launched.memory_usable && m_conductor.has_left_full()) look_at_room();
@@ -195,14 +194,6 @@ class Launch {
         return true;
     }
     return false;
-  }
-
-  /// A real training that takes no step is explained once, and goes on.
-  void explain_passive(Nanoseconds now) {
-    const double silent = to_seconds(now - m_last_news);
-    if (!m_settings.explain_passive || m_last_news == 0 || m_explained || silent <= m_settings.plan.hang_seconds) return;
-    m_explained = true;
-    m_events.note(explained(fmt::format("no training step has ended for {:.0f} s", silent)) + "; the training goes on");
   }
 
   /// Before the first step, an import or a download may take long. A training that waits for a batch while none of its processes computes or reads
@@ -248,7 +239,6 @@ class Launch {
     std::vector<std::string> environment{python_path(m_settings.hook), "DSANALYZE_ATTACH=" + (m_settings.folder / "attach").native(),
                                          "DSANALYZE_ATTACH_MODE=" + enum_name(m_settings.mode),
                                          fmt::format("DSANALYZE_ATTACH_PATIENCE={:g}", m_settings.plan.hang_seconds)};
-    if (m_settings.explain_passive) environment.emplace_back("DSANALYZE_ATTACH_EXPLAIN=1");
     if (const auto& change = m_settings.workers)
       environment.push_back(fmt::format("DSANALYZE_ATTACH_WORKERS={} {} {}", change->workers, change->line, change->file));
     if (m_tracer)
@@ -296,10 +286,6 @@ class Launch {
       return fail(fmt::format("what the hook in the training process says is not understood: {}", error.what()));
     }
     m_launched.heard = true;
-    if (m_last_news == 0 || std::holds_alternative<PassiveMessage>(message)) {
-      m_last_news = m_clock.now();
-      if (std::exchange(m_explained, false)) m_events.note("the training takes steps again");
-    }
     if (std::holds_alternative<HelloMessage>(message) && m_spoken.insert(member).second) ++m_open;
     if (std::holds_alternative<CheckpointMessage>(message) && m_launched.first_step_seconds == 0)
       m_launched.first_step_seconds = to_seconds(m_clock.now() - m_start);
@@ -439,8 +425,6 @@ class Launch {
   bool m_ended = false;
   bool m_over = false;
   std::optional<Nanoseconds> m_excused_since;  ///< no step comes, and batches are asked for
-  Nanoseconds m_last_news = 0;                 ///< passive: of a step, or of the first process; 0: none yet
-  bool m_explained = false;                    ///< since then
   std::optional<TreeUse> m_quiet_use;          ///< before the first step: at the last look for a first batch that does not come
   Nanoseconds m_next_quiet_look = 0;
   bool m_found_quiet = false;         ///< at that look, and nothing was received

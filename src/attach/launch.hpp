@@ -50,7 +50,6 @@ struct LaunchSettings {
   std::string working_directory{};
   std::vector<CommandPathRecord> paths{};  ///< command_paths(), before the start
   bool keep_output = false;                ///< files that the training writes stay
-  bool explain_passive = false;            ///< passive: where its processes are is told, once no step has ended for plan.hang_seconds; it goes on
 };
 
 struct LaunchedTraining {

@@ -300,39 +300,6 @@ class Standstill(unittest.TestCase):
         self.assertIn('the first batch has not come, and nothing was computed or read for 1 s (--hang-timeout)', everything)
         self.assertRegex(everything, f"Where it stands: worker [0-9]+ .*still.py:{self.line_of('sleep')} in stand_still, sleeping")
 
-    def test_a_real_training_is_explained_once_where_that_was_asked_for_and_goes_on(self):
-        for timeout, stands, count in (('1s', 600, 1), ('1s', 0, 1), (None, 600, 0)):
-            with self.subTest(timeout=timeout, stands=stands), tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
-                path, fifo = pathlib.Path(folder, 'still.py'), pathlib.Path(folder, 'fifo')
-                path.write_text(script + "    print('ended')\n")
-                os.mkfifo(fifo)
-                command = [program, 'profile', '--passive', *(['--hang-timeout', timeout] if timeout else []), '--', sys.executable, path, 'fifo', fifo, '2']
-                with open(pathlib.Path(folder, 'errors'), 'w+', encoding='utf-8') as errors:
-                    run = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=errors, text=True,
-                                           env=dict(os.environ, XDG_STATE_HOME=folder, STILL_AT=str(stands), LAST='1200'))
-                    try:
-                        deadline = time.monotonic() + 60
-                        while count and 'goes on' not in pathlib.Path(folder, 'errors').read_text() and time.monotonic() < deadline:
-                            time.sleep(0.1)
-                        time.sleep(2.5 if count else 0)  # Time enough to be told twice.
-                        with open(fifo, 'w', encoding='utf-8'):  # The worker's open() returns.
-                            pass
-                        output = run.communicate(timeout=60)[0]
-                    finally:
-                        run.kill()
-                        run.wait()
-                    errors.seek(0)
-                    everything = ' '.join(errors.read().split())
-                self.assertEqual((run.returncode, 'ended' in output), (0, True), everything)
-                # On a busy machine there may be further ones, without the file, and the last of them after the last step.
-                told = everything.split('no training step has ended for')[1:]
-                self.assertEqual(sum(f'opening {fifo}' in each for each in told), count, everything)
-                for each in told:
-                    self.assertTrue('the training takes steps again' in each or (each is told[-1] and f'opening {fifo}' not in each), everything)
-                self.assertTrue(count or not told)
-                if count:
-                    self.assertIn(f"still.py:{self.line_of('fifo')} in stand_still, opening {fifo}", everything)
-
     def test_a_process_whose_threads_run_is_not_harmed_by_being_asked(self):
         # A thread that looks at the frames of others while they run crashes within some hundred times.
         busy = """if True:
