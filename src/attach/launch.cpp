@@ -164,7 +164,6 @@ class Launch {
         } catch (const StandsStill& error) {
           throw Error(explained(error.what()));
         }
-        if (m_launched.first_step_seconds <= 0) check_first_batch(now);
       }
     }
     if (m_settings.mode == AttachMode::phases) {
@@ -196,35 +195,9 @@ class Launch {
     return false;
   }
 
-  /// Before the first step, an import or a download may take long. A training that waits for a batch while none of its processes computes or reads
-  /// for as long as one rank may keep others waiting stands still, unless the batch has come at this very moment: two looks in a row find it so.
-  void check_first_batch(Nanoseconds now) {
-    constexpr double busy_share = 0.02;
-    constexpr Bytes least_read = 4096;  // from a pipe of a download, for one
-    if (!m_launched.heard || now < m_next_quiet_look) return;
-    TreeUse use = m_tree.use();
-    use.requested_bytes -= std::min(use.requested_bytes, requested_by_threads("/proc/self"));
-    const double most_seconds = m_settings.plan.hang_seconds * busy_share;
-    const bool is_quiet = m_quiet_use && use.cpu_seconds - m_quiet_use->cpu_seconds < most_seconds &&
-                          use.storage_bytes == m_quiet_use->storage_bytes &&
-                          use.requested_bytes - std::min(use.requested_bytes, m_quiet_use->requested_bytes) < least_read;
-    m_quiet_use = use;
-    m_next_quiet_look = now + to_nanoseconds(m_settings.plan.hang_seconds);
-    const bool found_before = std::exchange(m_found_quiet, false);
-    if (!is_quiet) return;
-    const Standstill found = look_at_processes();
-    m_found_quiet = found.waits_for_batch && !found.receives;
-    if (m_found_quiet && found_before)
-      throw Error(explained(
-          fmt::format("the first batch has not come, and nothing was computed or read for {:g} s (--hang-timeout)", m_settings.plan.hang_seconds),
-          found));
-  }
-
-  Standstill look_at_processes() { return explain_standstill(m_tree.living(), m_conductor.training_processes(), m_settings.folder, m_clock); }
-
   /// Says where every process is, and adds to `error` which of them stands still.
-  std::string explained(const std::string& error) { return explained(error, look_at_processes()); }
-  std::string explained(const std::string& error, const Standstill& found) {
+  std::string explained(const std::string& error) {
+    const Standstill found = explain_standstill(m_tree.living(), m_conductor.training_processes(), m_settings.folder, m_clock);
     m_events.note("the processes of the training are here:");
     for (const std::string& line : found.lines) m_events.note("  " + line);
     return found.cause.empty() ? error : fmt::format("{}. Where it stands: {}", error, found.cause);
@@ -425,12 +398,9 @@ class Launch {
   bool m_ended = false;
   bool m_over = false;
   std::optional<Nanoseconds> m_excused_since;  ///< no step comes, and batches are asked for
-  std::optional<TreeUse> m_quiet_use;          ///< before the first step: at the last look for a first batch that does not come
-  Nanoseconds m_next_quiet_look = 0;
-  bool m_found_quiet = false;         ///< at that look, and nothing was received
-  std::set<int> m_spoken;             ///< connections
-  int m_open = 0;                     ///< of these, those that are not closed
-  std::optional<TreeProcess> m_deaf;  ///< a process that uses PyTorch and has not spoken
+  std::set<int> m_spoken;                      ///< connections
+  int m_open = 0;                              ///< of these, those that are not closed
+  std::optional<TreeProcess> m_deaf;           ///< a process that uses PyTorch and has not spoken
   Nanoseconds m_deaf_since = 0;
   Nanoseconds m_next_look = 0;
   Nanoseconds m_next_memory_look = 0;

@@ -196,7 +196,7 @@ constexpr std::array profile_rows{
         .offers("FILE")
         .on("profile", "launch"),
     flag("--keep-output", "an ordinary run: what the command writes stays").on("profile", "launch"),
-    option("--hang-timeout", "TIME", "the longest that one rank may keep the others waiting, and the first batch its training ({default})")
+    option("--hang-timeout", "TIME", "the longest that one rank may keep the others waiting ({default})")
         .sets<&Conductor::Plan::hang_seconds, Seconds>()
         .on("profile", "launch"),
 
