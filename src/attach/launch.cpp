@@ -296,11 +296,6 @@ class Launch {
     if (now < m_next_look) return;
     m_next_look = now + to_nanoseconds(m_launched.heard ? later_look_seconds : look_seconds);
     if (m_tracer) m_tracer->look(m_tree);
-    if (m_launched.heard && !m_conductor.has_left_full()) {
-      std::error_code error;
-      const std::filesystem::space_info room = std::filesystem::space("/dev/shm", error);
-      if (!error && (!m_launched.shared_memory || room.available < m_launched.shared_memory->available)) m_launched.shared_memory = room;
-    }
     if (m_settings.mode == AttachMode::phases) watch_processes();
     if (m_launched.heard) return;
     if (m_settings.mode == AttachMode::phases) check_hook();
