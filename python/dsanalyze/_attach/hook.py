@@ -113,7 +113,7 @@ class Hook:
         if engine is None:
             return
         try:
-            error = facts.last_error()  # First: a worker's death that is still to be heard of raises in here.
+            error = facts.last_error()
             if engine.roles.primary is None:
                 engine.seen.tell()
             engine.send(dict(engine.finish(), t='bye', error=error))
