@@ -155,7 +155,6 @@ class Launch {
       if (const auto status = collect_children(m_process)) ended(*status);
       look(now);
       look_at_memory(now);
-      if (m_settings.mode == AttachMode::passive) explain_passive(now);
       if (m_tracer) m_tracer->serve();
       if (m_settings.mode == AttachMode::phases) {
         if (!m_launched.memory_usable && m_conductor.has_left_full()) look_at_room();
@@ -165,7 +164,6 @@ class Launch {
         } catch (const StandsStill& error) {
           throw Error(explained(error.what()));
         }
-        if (m_launched.first_step_seconds <= 0) check_first_batch(now);
       }
     }
     if (m_settings.mode == AttachMode::phases) {
@@ -197,43 +195,9 @@ class Launch {
     return false;
   }
 
-  /// A real training that takes no step is explained once, and goes on.
-  void explain_passive(Nanoseconds now) {
-    const double silent = to_seconds(now - m_last_news);
-    if (!m_settings.explain_passive || m_last_news == 0 || m_explained || silent <= m_settings.plan.hang_seconds) return;
-    m_explained = true;
-    m_events.note(explained(fmt::format("no training step has ended for {:.0f} s", silent)) + "; the training goes on");
-  }
-
-  /// Before the first step, an import or a download may take long. A training that waits for a batch while none of its processes computes or reads
-  /// for as long as one rank may keep others waiting stands still, unless the batch has come at this very moment: two looks in a row find it so.
-  void check_first_batch(Nanoseconds now) {
-    constexpr double busy_share = 0.02;
-    constexpr Bytes least_read = 4096;  // from a pipe of a download, for one
-    if (!m_launched.heard || now < m_next_quiet_look) return;
-    TreeUse use = m_tree.use();
-    use.requested_bytes -= std::min(use.requested_bytes, requested_by_threads("/proc/self"));
-    const double most_seconds = m_settings.plan.hang_seconds * busy_share;
-    const bool is_quiet = m_quiet_use && use.cpu_seconds - m_quiet_use->cpu_seconds < most_seconds &&
-                          use.storage_bytes == m_quiet_use->storage_bytes &&
-                          use.requested_bytes - std::min(use.requested_bytes, m_quiet_use->requested_bytes) < least_read;
-    m_quiet_use = use;
-    m_next_quiet_look = now + to_nanoseconds(m_settings.plan.hang_seconds);
-    const bool found_before = std::exchange(m_found_quiet, false);
-    if (!is_quiet) return;
-    const Standstill found = look_at_processes();
-    m_found_quiet = found.waits_for_batch && !found.receives;
-    if (m_found_quiet && found_before)
-      throw Error(explained(
-          fmt::format("the first batch has not come, and nothing was computed or read for {:g} s (--hang-timeout)", m_settings.plan.hang_seconds),
-          found));
-  }
-
-  Standstill look_at_processes() { return explain_standstill(m_tree.living(), m_conductor.training_processes(), m_settings.folder, m_clock); }
-
   /// Says where every process is, and adds to `error` which of them stands still.
-  std::string explained(const std::string& error) { return explained(error, look_at_processes()); }
-  std::string explained(const std::string& error, const Standstill& found) {
+  std::string explained(const std::string& error) {
+    const Standstill found = explain_standstill(m_tree.living(), m_conductor.training_processes(), m_settings.folder, m_clock);
     m_events.note("the processes of the training are here:");
     for (const std::string& line : found.lines) m_events.note("  " + line);
     return found.cause.empty() ? error : fmt::format("{}. Where it stands: {}", error, found.cause);
@@ -248,7 +212,6 @@ class Launch {
     std::vector<std::string> environment{python_path(m_settings.hook), "DSANALYZE_ATTACH=" + (m_settings.folder / "attach").native(),
                                          "DSANALYZE_ATTACH_MODE=" + enum_name(m_settings.mode),
                                          fmt::format("DSANALYZE_ATTACH_PATIENCE={:g}", m_settings.plan.hang_seconds)};
-    if (m_settings.explain_passive) environment.emplace_back("DSANALYZE_ATTACH_EXPLAIN=1");
     if (const auto& change = m_settings.workers)
       environment.push_back(fmt::format("DSANALYZE_ATTACH_WORKERS={} {} {}", change->workers, change->line, change->file));
     if (m_tracer)
@@ -296,10 +259,6 @@ class Launch {
       return fail(fmt::format("what the hook in the training process says is not understood: {}", error.what()));
     }
     m_launched.heard = true;
-    if (m_last_news == 0 || std::holds_alternative<PassiveMessage>(message)) {
-      m_last_news = m_clock.now();
-      if (std::exchange(m_explained, false)) m_events.note("the training takes steps again");
-    }
     if (std::holds_alternative<HelloMessage>(message) && m_spoken.insert(member).second) ++m_open;
     if (std::holds_alternative<CheckpointMessage>(message) && m_launched.first_step_seconds == 0)
       m_launched.first_step_seconds = to_seconds(m_clock.now() - m_start);
@@ -337,11 +296,6 @@ class Launch {
     if (now < m_next_look) return;
     m_next_look = now + to_nanoseconds(m_launched.heard ? later_look_seconds : look_seconds);
     if (m_tracer) m_tracer->look(m_tree);
-    if (m_launched.heard && !m_conductor.has_left_full()) {
-      std::error_code error;
-      const std::filesystem::space_info room = std::filesystem::space("/dev/shm", error);
-      if (!error && (!m_launched.shared_memory || room.available < m_launched.shared_memory->available)) m_launched.shared_memory = room;
-    }
     if (m_settings.mode == AttachMode::phases) watch_processes();
     if (m_launched.heard) return;
     if (m_settings.mode == AttachMode::phases) check_hook();
@@ -439,14 +393,9 @@ class Launch {
   bool m_ended = false;
   bool m_over = false;
   std::optional<Nanoseconds> m_excused_since;  ///< no step comes, and batches are asked for
-  Nanoseconds m_last_news = 0;                 ///< passive: of a step, or of the first process; 0: none yet
-  bool m_explained = false;                    ///< since then
-  std::optional<TreeUse> m_quiet_use;          ///< before the first step: at the last look for a first batch that does not come
-  Nanoseconds m_next_quiet_look = 0;
-  bool m_found_quiet = false;         ///< at that look, and nothing was received
-  std::set<int> m_spoken;             ///< connections
-  int m_open = 0;                     ///< of these, those that are not closed
-  std::optional<TreeProcess> m_deaf;  ///< a process that uses PyTorch and has not spoken
+  std::set<int> m_spoken;                      ///< connections
+  int m_open = 0;                              ///< of these, those that are not closed
+  std::optional<TreeProcess> m_deaf;           ///< a process that uses PyTorch and has not spoken
   Nanoseconds m_deaf_since = 0;
   Nanoseconds m_next_look = 0;
   Nanoseconds m_next_memory_look = 0;

@@ -50,7 +50,6 @@ struct LaunchSettings {
   std::string working_directory{};
   std::vector<CommandPathRecord> paths{};  ///< command_paths(), before the start
   bool keep_output = false;                ///< files that the training writes stay
-  bool explain_passive = false;            ///< passive: where its processes are is told, once no step has ended for plan.hang_seconds; it goes on
 };
 
 struct LaunchedTraining {
@@ -58,11 +57,9 @@ struct LaunchedTraining {
   std::optional<int> exit_status, signal;  ///< of the command; neither where it was ended because all phases were over
   TreeUse use;
   double seconds = 0;
-  std::vector<ProcessUse> others{};      ///< phases: other programs, by what they used of the CPU meanwhile, the busiest first
-  double first_step_seconds = 0;         ///< from the start to the first checkpoint
-  std::optional<Bytes> memory_usable{};  ///< by others, while the training ran as it was found
-  std::optional<std::filesystem::space_info>
-      shared_memory{};                       ///< where workers hand batches over, when it had the least room; of phases, in the phase full
+  std::vector<ProcessUse> others{};          ///< phases: other programs, by what they used of the CPU meanwhile, the busiest first
+  double first_step_seconds = 0;             ///< from the start to the first checkpoint
+  std::optional<Bytes> memory_usable{};      ///< by others, while the training ran as it was found
   bool finished = false;                     ///< phases: all of them were gone through, whether or not they have steps
   bool heard = false;                        ///< some process of the command loaded the hook, and PyTorch or what the script watches
   std::shared_ptr<const Sandbox> sandbox{};  ///< phases: what the command wrote, for as long as this lives

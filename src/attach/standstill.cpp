@@ -1,8 +1,6 @@
 #include "standstill.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -15,7 +13,6 @@
 #include <cstdio>
 #include <map>
 #include <optional>
-#include <set>
 #include <sstream>
 #include <thread>
 
@@ -28,10 +25,8 @@
 namespace dsanalyze {
 namespace {
 
-constexpr const char* waits_for_descriptor = "waiting for a descriptor";
 constexpr double answer_seconds = 1;
 constexpr Bytes most_dump_bytes = Bytes{1} << 20;
-constexpr std::size_t most_shown_path_bytes = 4096;
 constexpr std::size_t most_processes_told = 16;
 
 /// What the kernel says of a process's main thread.
@@ -39,7 +34,6 @@ struct KernelView {
   std::string call;  ///< "reading /data/x.jpg", "waiting for a lock or a thread", "computing"; empty where the kernel does not say
   bool computes = false;
   bool stopped = false;  ///< by a signal, or a debugger
-  bool network = false;  ///< it may wait for another machine
 };
 
 bool is_librarys(std::string_view file) {
@@ -64,6 +58,8 @@ constexpr std::string_view of_workers = "torch/utils/data/_utils/worker.py";
 
 bool lies_in(const StackFrame& frame, std::string_view file) { return std::string_view(frame.file).ends_with(file); }
 
+bool is_hooks_link(const StackFrame& frame) { return lies_in(frame, "dsanalyze/_attach/link.py"); }
+
 std::optional<std::string> content(const std::filesystem::path& path) {
   try {
     return read_file(path, most_dump_bytes);
@@ -79,9 +75,8 @@ std::string target(int pid, std::uint64_t descriptor) {
 }
 
 std::string text_at(int pid, std::uint64_t address) {
-  std::array<char, most_shown_path_bytes> bytes{};
-  constexpr std::uint64_t page = 4096;
-  static_assert(most_shown_path_bytes <= page);
+  constexpr std::size_t page = 4096;
+  std::array<char, page> bytes{};
   const iovec here{bytes.data(), bytes.size() - 1};
   const std::size_t first = std::min<std::size_t>(here.iov_len, page - address % page);
   // The text may go on in the next page, which may as well not be there: the kernel reads one piece after the other.
@@ -91,66 +86,47 @@ std::string text_at(int pid, std::uint64_t address) {
   return printable(bytes.data());
 }
 
-enum class Subject { none, descriptor, first_path, second_path };
+enum class Subject { none, descriptor, path };
 struct CallWord {
   const char* word;
-  Subject subject;
+  Subject subject = Subject::none;
+  std::size_t argument = 0;  ///< the subject, or its address
 };
 
 const std::map<long, CallWord>& call_words() {
   static const std::map<long, CallWord> words{
       {SYS_read, {"reading", Subject::descriptor}},
       {SYS_pread64, {"reading", Subject::descriptor}},
-      {SYS_readv, {"reading", Subject::descriptor}},
-      {SYS_preadv, {"reading", Subject::descriptor}},
       {SYS_write, {"writing", Subject::descriptor}},
-      {SYS_pwrite64, {"writing", Subject::descriptor}},
-      {SYS_writev, {"writing", Subject::descriptor}},
-      {SYS_fsync, {"writing out", Subject::descriptor}},
-      {SYS_fdatasync, {"writing out", Subject::descriptor}},
-      {SYS_flock, {"waiting for the lock of", Subject::descriptor}},
-      {SYS_fcntl, {"waiting for the lock of", Subject::descriptor}},
       {SYS_recvfrom, {"receiving from", Subject::descriptor}},
-      {SYS_recvmsg, {"receiving from", Subject::descriptor}},
-      {SYS_sendto, {"sending to", Subject::descriptor}},
-      {SYS_sendmsg, {"sending to", Subject::descriptor}},
-      {SYS_connect, {"connecting", Subject::descriptor}},
-      {SYS_accept4, {"waiting for a connection to", Subject::descriptor}},
-      {SYS_openat, {"opening", Subject::second_path}},
-      {SYS_newfstatat, {"looking at", Subject::second_path}},
-      {SYS_statx, {"looking at", Subject::second_path}},
+      {SYS_flock, {"waiting for the lock of", Subject::descriptor}},
+      {SYS_openat, {"opening", Subject::path, 1}},
+      {SYS_newfstatat, {"looking at", Subject::path, 1}},
+      {SYS_statx, {"looking at", Subject::path, 1}},
 #ifdef SYS_open
-      {SYS_open, {"opening", Subject::first_path}},
-      {SYS_stat, {"looking at", Subject::first_path}},
-      {SYS_poll, {waits_for_descriptor, Subject::none}},
-      {SYS_select, {waits_for_descriptor, Subject::none}},
-      {SYS_epoll_wait, {waits_for_descriptor, Subject::none}},
+      {SYS_open, {"opening", Subject::path}},
+      {SYS_stat, {"looking at", Subject::path}},
+      {SYS_poll, {"waiting for a descriptor"}},
+      {SYS_epoll_wait, {"waiting for a descriptor"}},
 #endif
-      {SYS_ppoll, {waits_for_descriptor, Subject::none}},
-      {SYS_pselect6, {waits_for_descriptor, Subject::none}},
-      {SYS_epoll_pwait, {waits_for_descriptor, Subject::none}},
-      {SYS_futex, {"waiting for a lock or a thread", Subject::none}},
-      {SYS_wait4, {"waiting for a process", Subject::none}},
-      {SYS_waitid, {"waiting for a process", Subject::none}},
-      {SYS_nanosleep, {"sleeping", Subject::none}},
-      {SYS_clock_nanosleep, {"sleeping", Subject::none}},
+      {SYS_ppoll, {"waiting for a descriptor"}},
+      {SYS_pselect6, {"waiting for a descriptor"}},
+      {SYS_epoll_pwait, {"waiting for a descriptor"}},
+      {SYS_futex, {"waiting for a lock or a thread"}},
+      {SYS_wait4, {"waiting for a process"}},
+      {SYS_clock_nanosleep, {"sleeping"}},
   };
   return words;
 }
 
-/// The letter behind the name in the file stat of a process or thread; blank where there is none.
-char state_of(const std::filesystem::path& folder) {
-  const std::string stat = content(folder / "stat").value_or("");
-  const std::size_t name_end = stat.rfind(") ");
-  return name_end == std::string::npos || name_end + 2 >= stat.size() ? ' ' : stat[name_end + 2];
-}
+std::string status_of(int pid) { return content(fmt::format("/proc/{}/status", pid)).value_or(""); }
 
-/// Of a process's thread, by the first line of its file syscall: "running", or the number of the call and its arguments.
-KernelView kernel_view(int pid, int thread) {
-  const std::filesystem::path folder = fmt::format("/proc/{}/task/{}", pid, thread);
-  const char state = state_of(folder);
-  if (state == 'T' || state == 't') return {"stopped by a signal or a debugger", false, true};
-  std::istringstream line(content(folder / "syscall").value_or(""));
+/// By the first line of its file syscall: "running", or the number of the call and its arguments.
+KernelView kernel_view(int pid) {
+  const std::string status = status_of(pid);
+  if (status.find("\nState:\tT") != std::string::npos || status.find("\nState:\tt") != std::string::npos)
+    return {"stopped by a signal or a debugger", false, true};
+  std::istringstream line(content(fmt::format("/proc/{}/syscall", pid)).value_or(""));
   std::string word;
   line >> word;
   if (word == "running") return {"computing", true};
@@ -158,76 +134,23 @@ KernelView kernel_view(int pid, int thread) {
   if (std::from_chars(word.data(), word.data() + word.size(), number).ec != std::errc{} || number < 0) return {};
   std::array<std::uint64_t, 2> arguments{};
   for (std::uint64_t& argument : arguments) line >> std::hex >> argument;
-  const auto call = call_words().find(number);
-  if (call == call_words().end()) return {fmt::format("in system call {}", number)};
-  const CallWord& known = call->second;
-  switch (known.subject) {
-    case Subject::descriptor: {
-      const std::string what = target(pid, arguments[0]);
-      return {fmt::format("{} {}", known.word, what), false, false, what.starts_with("socket:")};
-    }
-    case Subject::first_path:
-      return {fmt::format("{} {}", known.word, text_at(pid, arguments[0]))};
-    case Subject::second_path:
-      return {fmt::format("{} {}", known.word, text_at(pid, arguments[1]))};
-    case Subject::none:
-      break;
-  }
-  return {known.word, false, false, std::string_view(known.word) == waits_for_descriptor};
-}
-
-/// Whether a thread of a loader's worker beside its main one may wait for another machine, as those of a thread pool do. One waits for a connection
-/// to a socket of this machine, to hand batches over.
-bool receives_in_a_thread(int pid) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator each(fmt::format("/proc/{}/task", pid), error), end; !error && each != end; each.increment(error)) {
-    const std::string name = each->path().filename().native();
-    int thread = 0;
-    std::from_chars(name.data(), name.data() + name.size(), thread);
-    if (thread == pid) continue;
-    if (const KernelView view = kernel_view(pid, thread); view.network && !view.call.starts_with(call_words().at(SYS_accept4).word)) return true;
-  }
-  return false;
-}
-
-/// Whether a signal is in a set ("SigCgt", "SigBlk") that the file status of a process or thread tells.
-bool is_in_set(const std::filesystem::path& folder, std::string_view set, int number) {
-  const std::string status = content(folder / "status").value_or("");
-  const std::string key = fmt::format("\n{}:\t", set);
-  const std::size_t at = status.find(key);
-  if (at == std::string::npos) return false;
-  std::uint64_t mask = 0;
-  std::from_chars(status.data() + at + key.size(), status.data() + status.size(), mask, 16);
-  return number >= 1 && number <= 64 && ((mask >> (number - 1)) & 1) != 0;
+  const auto found = call_words().find(number);
+  if (found == call_words().end()) return {fmt::format("in system call {}", number)};
+  const CallWord& call = found->second;
+  if (call.subject == Subject::none) return {call.word};
+  const std::uint64_t subject = arguments.at(call.argument);
+  return {fmt::format("{} {}", call.word, call.subject == Subject::path ? text_at(pid, subject) : target(pid, subject))};
 }
 
 /// Whether a signal's handler is set: its default would end the process.
-bool catches(int pid, int number) { return is_in_set(fmt::format("/proc/{}", pid), "SigCgt", number); }
-
-/// How a process is asked.
-struct Asked {
-  std::filesystem::path file;  ///< that it writes to
-  int of_main = 0;             ///< the signal at which its main thread writes where it is
-  int of_all = 0;              ///< the signal at which a thread writes where all are; not sent to a process that can be asked otherwise
-};
-
-/// Where a main thread lets no signal through (storage that does not answer), another one of its process can say where all of them are: a loader's
-/// worker has one that hands its batches over. Returns whether one was asked.
-bool ask_other_thread(int pid, const Asked& how) {
-  constexpr char uninterruptible = 'D';
-  const std::filesystem::path process = fmt::format("/proc/{}", pid);
-  const int number = how.of_all;
-  const bool deaf = state_of(process) == uninterruptible || is_in_set(process, "SigBlk", how.of_main);
-  if (!deaf || !catches(pid, number)) return false;
-  std::error_code error;
-  for (std::filesystem::directory_iterator each(process / "task", error), end; !error && each != end; each.increment(error)) {
-    const std::string name = each->path().filename().native();
-    int thread = 0;
-    std::from_chars(name.data(), name.data() + name.size(), thread);
-    if (thread == pid || state_of(each->path()) == uninterruptible || is_in_set(each->path(), "SigBlk", number)) continue;
-    if (::syscall(SYS_tgkill, pid, thread, number) == 0) return true;
-  }
-  return false;
+bool catches(int pid, int number) {
+  constexpr std::string_view key = "\nSigCgt:\t";
+  const std::string status = status_of(pid);
+  const std::size_t at = status.find(key);
+  if (at == std::string::npos || number < 1 || number > 64) return false;
+  std::uint64_t mask = 0;
+  std::from_chars(status.data() + at + key.size(), status.data() + status.size(), mask, 16);
+  return ((mask >> (number - 1)) & 1) != 0;
 }
 
 /// Whether the process still has the file open to which its handler writes: one that has closed all descriptors may have another there.
@@ -240,45 +163,38 @@ bool has_open(int pid, const std::filesystem::path& file) {
   return false;
 }
 
-/// The files by which processes say that they may be asked: by process, with the signals.
-std::map<int, Asked> askable(const std::filesystem::path& folder) {
-  std::map<int, Asked> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
-    int pid = 0;
-    int of_main = 0;
-    int of_all = 0;
-    char more = 0;
-    if (std::sscanf(each->path().filename().c_str(), "stacks-%9d-%3d-%3d%c", &pid, &of_main, &of_all, &more) == 3)
-      found[pid] = {each->path(), of_main, of_all};
-  }
-  return found;
-}
+/// Of a process that has loaded the hook.
+struct Asked {
+  std::filesystem::path file;  ///< to which its main thread writes where it is, at a signal
+  std::string dump{};          ///< what it wrote
+};
 
-/// What the processes wrote, once all that were asked have answered or the time is over.
-std::map<int, std::string> dumps_of(const std::vector<TreeProcess>& processes, const std::map<int, Asked>& can, const Clock& clock) {
-  std::map<int, Asked> asked;
-  for (const TreeProcess& process : processes)
-    if (const auto each = can.find(process.pid); each != can.end() && catches(process.pid, each->second.of_main) &&
-                                                 has_open(process.pid, each->second.file) &&
-                                                 ::syscall(SYS_tgkill, process.pid, process.pid, each->second.of_main) == 0)
-      asked.insert(*each);
-  std::set<int> asked_twice;
-  std::map<int, std::string> dumps;
+/// By process, once all that could be asked have answered or the time is over.
+std::map<int, Asked> ask(const std::filesystem::path& folder, const Clock& clock) {
+  std::map<int, Asked> found;
+  std::vector<Asked*> asked;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    int pid = 0;
+    int number = 0;
+    char more = 0;
+    if (std::sscanf(entry->path().filename().c_str(), "stacks-%9d-%3d%c", &pid, &number, &more) != 2) continue;
+    Asked& each = found[pid];
+    each.file = entry->path();
+    if (catches(pid, number) && has_open(pid, each.file) && ::syscall(SYS_tgkill, pid, pid, number) == 0) asked.push_back(&each);
+  }
   const Deadline deadline = clock.after(answer_seconds);
-  const Deadline silent = clock.after(answer_seconds / 2);  // A call that only reads from a disk has ended by then.
   constexpr std::chrono::milliseconds pause{50};
   for (bool all = asked.empty(); !all && clock.now() < deadline.at;) {
     std::this_thread::sleep_for(pause);
     all = true;
-    for (const auto& [pid, each] : asked) {
-      std::string dump = content(each.file).value_or("");
-      all &= !dump.empty() && dump == dumps[pid];  // Nothing was added since the last look.
-      if (dump.empty() && clock.now() >= silent.at && !asked_twice.contains(pid) && ask_other_thread(pid, each)) asked_twice.insert(pid);
-      dumps[pid] = std::move(dump);
+    for (Asked* const each : asked) {
+      std::string dump = content(each->file).value_or("");
+      all &= !dump.empty() && dump == each->dump;  // Nothing was added since the last look.
+      each->dump = std::move(dump);
     }
   }
-  return dumps;
+  return found;
 }
 
 std::string memory_text() {
@@ -295,26 +211,18 @@ struct Seen {
   std::optional<ProcessRole> role{};  ///< absent where it did not say where it is
   std::optional<int> rank{};          ///< of those that train, where that is known
   bool may_be_asked = false;          ///< it has loaded the hook
-  std::string place;
+  bool at_checkpoint = false;
+  std::string place{};
   KernelView kernel;
   std::string batch{};
 };
 
 const char* word_of(const Seen& seen, bool ranks_known) {
+  constexpr std::array<const char*, 5> by_role{"trains", "waits for other ranks, or computes", "waits for a batch", "loader's worker",
+                                               "loader's worker without work"};
   if (!seen.role) return "does not say where it is";
-  switch (*seen.role) {
-    case ProcessRole::waiting:
-      return "waits for a batch";
-    case ProcessRole::working:
-      return "loader's worker";
-    case ProcessRole::idle:
-      return "loader's worker without work";
-    case ProcessRole::with_ranks:
-      return "waits for other ranks, or computes";
-    case ProcessRole::training:
-      break;
-  }
-  return seen.rank || !ranks_known ? "trains" : "does not train";
+  if (seen.role == ProcessRole::training && !seen.rank && ranks_known) return "does not train";
+  return by_role.at(static_cast<std::size_t>(*seen.role));
 }
 
 std::string place_and_call(const Seen& seen) {
@@ -327,83 +235,42 @@ std::string line_of(const Seen& seen, std::size_t ranks) {
                      seen.batch.empty() ? "" : ": " + printable(seen.batch), place_and_call(seen));
 }
 
-/// Whether a process's call ends when another process or thread does something.
-bool waits_for_another(const Seen& seen) {
-  const std::string& call = seen.kernel.call;
-  return call == waits_for_descriptor || call == call_words().at(SYS_futex).word || call.starts_with("reading pipe:") || seen.kernel.network;
+/// "is at train.py:23 in __getitem__, opening /data/fifo"; of one that did not say where it is, its call alone.
+std::string stand_of(const Seen& seen) {
+  if (!seen.place.empty()) return "is at " + place_and_call(seen);
+  return seen.kernel.call.empty() ? "does not say where it is" : "is " + seen.kernel.call;
 }
 
-/// Of a rank: the worker that its batch waits for, also where a thread of the script takes the batches, or a process that the script has started,
-/// which stands in a call of its own.
-const Seen* held_up_by(const Seen& rank, const std::vector<Seen>& processes) {
-  const auto stands = [&](const Seen& seen) {
-    return seen.process->parent == rank.process->pid && seen.role && !seen.rank && !seen.kernel.computes && !seen.place.empty() &&
-           (seen.role == ProcessRole::working || (seen.role == ProcessRole::training && !waits_for_another(seen)));
-  };
-  const bool waits = rank.role == ProcessRole::waiting || (rank.role == ProcessRole::training && waits_for_another(rank));
-  const auto found = waits ? std::ranges::find_if(processes, stands) : processes.end();
-  return found == processes.end() ? nullptr : &*found;
-}
-
-/// Whether a worker, or a program that one has started for a download, may wait for another machine.
-bool may_receive(const Seen& seen, const std::vector<Seen>& processes) {
-  if (seen.role == ProcessRole::working) return seen.kernel.network || receives_in_a_thread(seen.process->pid);
-  return !seen.may_be_asked && seen.kernel.network && std::ranges::any_of(processes, [&](const Seen& other) {
-    return other.role == ProcessRole::working && other.process->pid == seen.process->parent;
-  });
-}
-
-/// Who is to blame: a worker at work where a batch is waited for, and one that does not compute before one that does; of several ranks one that waits
-/// for no other.
-std::string cause_of(const std::vector<Seen>& processes) {
-  const auto first = [&](const auto& is) -> const Seen* {
+/// Who is to blame: a worker at work, and one that does not compute before one that does; of several ranks one that waits for no other. What has
+/// started the ranks is none of them.
+std::string cause_of(const std::vector<Seen>& processes, const std::map<int, int>& ranks) {
+  using Is = bool (*)(const Seen&);
+  constexpr std::array<Is, 8> most_likely_first{
+      [](const Seen& seen) { return seen.kernel.stopped && seen.may_be_asked; },
+      [](const Seen& seen) { return seen.role == ProcessRole::working && !seen.kernel.computes; },
+      [](const Seen& seen) { return seen.role == ProcessRole::training && seen.rank.has_value(); },
+      [](const Seen& seen) { return seen.role == ProcessRole::working; },
+      [](const Seen& seen) { return seen.role == ProcessRole::waiting; },
+      [](const Seen& seen) { return seen.role == ProcessRole::with_ranks && seen.rank.has_value() && !seen.at_checkpoint; },
+      [](const Seen& seen) { return seen.role == ProcessRole::training; },
+      [](const Seen& seen) { return seen.role == ProcessRole::with_ranks; }};
+  for (const Is is : most_likely_first) {
     const auto found = std::ranges::find_if(processes, is);
-    return found == processes.end() ? nullptr : &*found;
-  };
-  const auto with = [&](ProcessRole role) { return first([&](const Seen& seen) { return seen.role == role; }); };
-  if (const Seen* stopped = first([](const Seen& seen) { return seen.kernel.stopped && seen.may_be_asked; }))
-    return fmt::format("process {} is {}", stopped->process->pid, stopped->kernel.call);
-  const bool several = std::ranges::count_if(processes, [](const Seen& seen) { return seen.rank.has_value(); }) > 1;
-  for (const Seen& seen : processes)
-    if (const Seen* held = seen.rank ? held_up_by(seen, processes) : nullptr)
-      return fmt::format("{} {}{} is at {}", held->role == ProcessRole::working ? "worker" : "process", held->process->pid,
-                         several ? fmt::format(" of rank {}", *seen.rank) : "", place_and_call(*held));
-  const Seen* const ranked = first([](const Seen& seen) { return seen.role == ProcessRole::training && seen.rank; });
-  if (ranked != nullptr && first([](const Seen& seen) { return seen.role == ProcessRole::with_ranks && seen.rank; }) != nullptr)
-    return fmt::format("rank {} (process {}) is at {}", *ranked->rank, ranked->process->pid, place_and_call(*ranked));
-  if (const Seen* waiting = with(ProcessRole::waiting)) {
-    const auto its = [&](const Seen& seen) { return seen.role == ProcessRole::working && seen.process->parent == waiting->process->pid; };
-    const Seen* working = first([&](const Seen& seen) { return its(seen) && !seen.kernel.computes; });
-    if (working == nullptr) working = first(its);
-    if (working != nullptr) return fmt::format("worker {} is at {}", working->process->pid, place_and_call(*working));
-    // One that was forked while a lock was held comes nowhere.
-    const Seen* silent = first(
-        [&](const Seen& seen) { return !seen.role && seen.process->parent == waiting->process->pid && !cleans_up_after_others(seen.process->pid); });
-    if (silent != nullptr)
-      return fmt::format("process {}, which process {} has started, does not say where it is{}{}", silent->process->pid, waiting->process->pid,
-                         silent->kernel.call.empty() ? "" : ": ", silent->kernel.call);
-    const auto idle = std::ranges::count(processes, std::optional(ProcessRole::idle), &Seen::role);
-    return idle > 0 ? fmt::format("process {} waits for a batch at {}, and none of its workers ({} living) is at work", waiting->process->pid,
-                                  waiting->place, idle)
-                    : fmt::format("process {} waits for a batch at {}, and no worker says where it is", waiting->process->pid, waiting->place);
+    if (found == processes.end()) continue;
+    const bool works = found->role == ProcessRole::working;
+    const auto rank = ranks.size() > 1 ? ranks.find(works ? found->process->parent : found->process->pid) : ranks.end();
+    std::string who = fmt::format("{} {}", works ? "worker" : "process", found->process->pid);
+    if (rank != ranks.end()) who = works ? fmt::format("{} of rank {}", who, rank->second) : fmt::format("rank {} ({})", rank->second, who);
+    return who + " " + stand_of(*found);
   }
-  const auto is_at = [](const Seen* seen) { return fmt::format("process {} is at {}", seen->process->pid, place_and_call(*seen)); };
-  if (ranked != nullptr) return is_at(ranked);
-  if (const Seen* working = with(ProcessRole::working)) return is_at(working);
-  // Where all ranks wait for one another, the one that has not come to a checkpoint; what has started the ranks is none of them.
-  const Seen* trains = first(
-      [](const Seen& seen) { return seen.role == ProcessRole::with_ranks && seen.rank && seen.place.find("_attach/link.py") == std::string::npos; });
-  if (trains == nullptr) trains = with(ProcessRole::training);
-  if (trains == nullptr) trains = with(ProcessRole::with_ranks);
-  return trains == nullptr ? "" : is_at(trains);
+  return "";
 }
 
 }  // namespace
 
 std::vector<StackFrame> main_stack(std::string_view dump) {
   const std::size_t begin = dump.rfind("(most recent call first)");
-  // Of more than a hundred threads, the last ones are left out, and the main thread comes last.
-  if (begin == std::string_view::npos || dump.ends_with("\n...\n")) return {};
+  if (begin == std::string_view::npos) return {};
   std::vector<StackFrame> stack;
   std::istringstream lines{std::string(dump.substr(begin))};
   std::string line;
@@ -441,8 +308,7 @@ ProcessRole role_of(const std::vector<StackFrame>& stack) {
   const StackFrame& front = stack.front();
   const bool is_agent = std::ranges::any_of(stack, [](const StackFrame& frame) { return is_within(frame, "torch/distributed/elastic/"); });
   const bool with_ranks = is_within(front, "torch/distributed/") || is_within(front, "torch/nn/parallel/") ||
-                          lies_in(front, "torch/autograd/__init__.py") || lies_in(front, "torch/autograd/graph.py") ||
-                          lies_in(front, "dsanalyze/_attach/link.py");
+                          lies_in(front, "torch/autograd/__init__.py") || lies_in(front, "torch/autograd/graph.py") || is_hooks_link(front);
   return with_ranks && !is_agent ? ProcessRole::with_ranks : ProcessRole::training;
 }
 
@@ -459,17 +325,17 @@ std::string place_of(const std::vector<StackFrame>& stack) {
 Standstill explain_standstill(const std::vector<TreeProcess>& processes, const std::map<int, int>& ranks, const std::filesystem::path& folder,
                               const Clock& clock) {
   std::map<int, KernelView> kernel;  // before a signal takes a process out of its call
-  for (const TreeProcess& process : processes) kernel[process.pid] = kernel_view(process.pid, process.pid);
-  const std::map<int, Asked> can_be_asked = askable(folder);
-  const std::map<int, std::string> dumps = dumps_of(processes, can_be_asked, clock);
+  for (const TreeProcess& process : processes) kernel[process.pid] = kernel_view(process.pid);
+  const std::map<int, Asked> asked = ask(folder, clock);
   std::vector<Seen> seen;
   for (const TreeProcess& process : processes) {
-    Seen each{&process, std::nullopt, std::nullopt, can_be_asked.contains(process.pid), "", kernel[process.pid]};
+    const auto answer = asked.find(process.pid);
+    Seen each{.process = &process, .may_be_asked = answer != asked.end(), .kernel = kernel[process.pid]};
     if (const auto rank = ranks.find(process.pid); rank != ranks.end()) each.rank = rank->second;
-    if (const auto dump = dumps.find(process.pid); dump != dumps.end()) {
-      const std::vector<StackFrame> stack = main_stack(dump->second);
+    if (const auto stack = main_stack(each.may_be_asked ? answer->second.dump : ""); !stack.empty()) {
+      each.role = role_of(stack);
       each.place = place_of(stack);
-      if (!stack.empty()) each.role = role_of(stack);
+      each.at_checkpoint = is_hooks_link(stack.front());
     }
     if (each.role == ProcessRole::waiting) {
       each.batch = content(folder / fmt::format("batch-{}", process.pid)).value_or("");
@@ -477,17 +343,14 @@ Standstill explain_standstill(const std::vector<TreeProcess>& processes, const s
     }
     seen.push_back(std::move(each));
   }
-  // faulthandler writes a hundred frames at most: a worker that is deeper in its calls does not show that it is one.
+  // One that is more than a hundred calls deep, or that lets no signal through (storage that does not answer), does not show that it is a worker.
   for (Seen& each : seen)
-    if (each.role == ProcessRole::training && !each.rank && std::ranges::any_of(seen, [&](const Seen& other) {
-          return other.role == ProcessRole::waiting && other.process->pid == each.process->parent;
-        }))
+    if (each.may_be_asked && !each.rank && each.role.value_or(ProcessRole::training) == ProcessRole::training &&
+        std::ranges::any_of(seen,
+                            [&](const Seen& other) { return other.role == ProcessRole::waiting && other.process->pid == each.process->parent; }))
       each.role = ProcessRole::working;
   std::ranges::stable_sort(seen, {}, [](const Seen& each) { return !each.role ? 2 : *each.role == ProcessRole::idle ? 1 : 0; });
-  Standstill found{cause_of(seen),
-                   {},
-                   std::ranges::any_of(seen, [](const Seen& each) { return each.role == ProcessRole::waiting; }),
-                   std::ranges::any_of(seen, [&](const Seen& each) { return may_receive(each, seen); })};
+  Standstill found{.cause = cause_of(seen, ranks), .lines = {}};
   for (const Seen& each : seen)
     if (found.lines.size() < most_processes_told) found.lines.push_back(line_of(each, ranks.size()));
   if (seen.size() > found.lines.size()) found.lines.push_back(fmt::format("and {} further processes", seen.size() - found.lines.size()));

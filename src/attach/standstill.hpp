@@ -17,8 +17,8 @@ struct StackFrame {
   std::string function;
 };
 
-/// The stack of the main thread, innermost frame first, in what Python's faulthandler wrote of it alone, or of all threads: the last of them, as the
-/// latest comes first. Empty where there is none. What is no frame is passed over.
+/// The stack of the main thread, innermost frame first, in what Python's faulthandler wrote of it. Empty where there is none. What is no frame is
+/// passed over.
 std::vector<StackFrame> main_stack(std::string_view dump);
 
 /// What a process does whose main thread has this stack.
@@ -39,13 +39,11 @@ std::string place_of(const std::vector<StackFrame>& stack);
 struct Standstill {
   std::string cause;               ///< which process stands still, where, and in which system call; empty where no process says
   std::vector<std::string> lines;  ///< every process, and the memory that is left
-  bool waits_for_batch = false;    ///< some process waits for a batch of its loader
-  bool receives = false;           ///< some process that is at work on one may wait for another machine
 };
 
-/// Asks those of `processes` where they are that train (`ranks`, by PID), or serve them, and have left a file for it in the launch's `folder`
-/// (python/dsanalyze/_attach/standstill.py) and catch the signal. Waits a second at most. Without `ranks`, as no step was seen, any process that is
-/// no worker may be the one that trains.
+/// Where each of `processes` is. Those are asked that have left a file for it in the launch's `folder` (python/dsanalyze/_attach/standstill.py) and
+/// catch the signal. Waits a second at most. `ranks` are those that train, by PID; without them, as no step was seen, any process that is no worker
+/// may be the one that trains.
 Standstill explain_standstill(const std::vector<TreeProcess>& processes, const std::map<int, int>& ranks, const std::filesystem::path& folder,
                               const Clock& clock);
 

@@ -58,7 +58,6 @@ void append(AccessTrace& trace, AccessTrace later) {
 void take_first(LaunchedTraining first, LaunchedTraining& last) {
   last.first_step_seconds = first.first_step_seconds;
   last.memory_usable = first.memory_usable;
-  last.shared_memory = first.shared_memory;
   last.seconds += first.seconds;
   if (first.use.storage_bytes && last.use.storage_bytes) *last.use.storage_bytes += *first.use.storage_bytes;
   for (ProcessUse& use : first.others) {

@@ -25,14 +25,14 @@ if sys.argv[2] == "importing":
 with open(sys.argv[1], "rb") as file:
     library = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
 time.sleep(0.1)
-if sys.argv[2] == "speaks":
+if sys.argv[2] in ("speaks", "stands"):
     link = socket.socket(socket.AF_UNIX)
     link.connect(os.environ["DSANALYZE_ATTACH"])
     link.sendall(b'{"t":"hello","pid":%d,"rank":0,"world":1}\n' % os.getpid())
-time.sleep(60 if sys.argv[2] == "nothing" else 1.8)
+time.sleep(60 if sys.argv[2] in ("nothing", "stands") else 1.8)
 )";
 
-std::string end_of_a_process_that(const std::string& does) {
+std::string end_of_a_process_that(const std::string& does, double start_seconds = 600) {
   const testing::TemporaryFolder folder;
   folder.write("speaker.py", speaker);
   folder.write("libtorch_cpu.so", "a library");
@@ -41,6 +41,7 @@ std::string end_of_a_process_that(const std::string& does) {
   settings.command = {"python3", folder.path() / "speaker.py", folder.path() / "libtorch_cpu.so", does};
   settings.hook = folder.path() / "no-hook";
   settings.folder = folder.path() / "launch";
+  settings.start_seconds = start_seconds;
   testing::HurriedTiming hurried(25);
   return message_of<Error>([&] { launch_training(settings, null_events(), {}, hurried.timing()); });
 }
@@ -64,6 +65,12 @@ TEST_CASE("a process that uses PyTorch without the hook is named, however long i
 
 TEST_CASE("a process whose hook has spoken may take its time for the first step") {
   CHECK(says(end_of_a_process_that("speaks"), "before a training step was seen"));
+}
+
+TEST_CASE("a training whose first batch never comes is ended once its start has taken too long") {
+  const std::string said = end_of_a_process_that("stands", 20);
+  CHECK(says(said, "no training step was recognised"));
+  CHECK(says(said, "The command has run for 20 s"));
 }
 
 TEST_CASE("a process whose hook has seen the import of PyTorch may take its time to import it") {

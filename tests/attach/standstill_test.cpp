@@ -15,10 +15,7 @@ using namespace dsanalyze;
 
 namespace {
 
-const std::string waiting = R"(Current thread 0x00007f01 (most recent call first):
-  File "/usr/lib/python3.11/threading.py", line 320 in wait
-
-Thread 0x00007f02 (most recent call first):
+const std::string waiting = R"(Current thread 0x00007f02 (most recent call first):
   File "/usr/lib/python3.11/selectors.py", line 415 in select
   File "/usr/lib/python3/dist-packages/torch/utils/data/dataloader.py", line 1182 in _get_data
   File "/job/train "of", line 3 in it.py", line 44 in <module>
@@ -41,7 +38,7 @@ const std::string idle = R"(Current thread 0x00007f02 (most recent call first):
 
 }  // namespace
 
-TEST_CASE("of what faulthandler writes the main thread counts, and the script's own line comes first") {
+TEST_CASE("of what faulthandler writes the script's own line comes first") {
   CHECK(main_stack(waiting).size() == 3);
   CHECK(main_stack(waiting).back().file == "/job/train \"of\", line 3 in it.py");
   CHECK(main_stack(waiting).back().line == 44);
@@ -76,8 +73,8 @@ TEST_CASE("a process that does not catch the signal is not asked: it would end")
     ::pause();
     ::_exit(0);
   }
-  folder.write(fmt::format("stacks-{}-50-51", child), "");
-  folder.write("stacks-x-50-51", "");
+  folder.write(fmt::format("stacks-{}-50", child), "");
+  folder.write("stacks-x-50", "");
   const Standstill found = explain_standstill({{child, ::getpid(), "child"}}, {}, folder.path(), *system_timing().clock);
   CHECK(::kill(child, 0) == 0);
   CHECK(found.cause.empty());

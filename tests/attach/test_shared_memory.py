@@ -34,13 +34,6 @@ class SharedMemory(unittest.TestCase):
             self.assertEqual(shared_memory.error_text(ValueError('mine')), 'ValueError: mine')
             self.assertEqual(shared_memory.error_text(ValueError()), 'ValueError')
 
-    def test_batches_that_would_not_fit_are_counted(self):
-        with self.with_free(20):
-            self.assertEqual(shared_memory.no_room_text(4, 20_000), '')
-            self.assertIn('no room for the 8 batches that they prepare ahead, of 19 KiB each: 80 of 128 KiB are free', shared_memory.no_room_text(8, 20_000))
-        with mock.patch.object(shared_memory.os, 'statvfs', side_effect=OSError):
-            self.assertEqual(shared_memory.no_room_text(8, 1 << 60), '')
-
     def test_a_machine_without_it_is_no_error(self):
         with mock.patch.object(shared_memory.os, 'statvfs', side_effect=OSError):
             self.assertEqual(shared_memory.full_text(), '')

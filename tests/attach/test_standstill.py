@@ -2,6 +2,7 @@
 import ctypes
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,59 +48,24 @@ def stand_still():
         deeper(150)
     if kind == 'blocked':
         signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
-        time.sleep(1000)  # here: blocked
+        time.sleep(1000)
     if kind == 'stopped':
         os.kill(os.getpid(), signal.SIGSTOP)
     if kind in ('spawned', 'handlers'):
         time.sleep(1000)  # here: spawned
     if kind == 'dead':
+        time.sleep(0.5)  # By then all of its batches were received, and the next one is waited for.
         os.kill(os.getpid(), signal.SIGKILL)
     if kind == 'forked':
         lock.acquire()  # here: forked
-    if kind == 'socket':
-        import socket
-        one, other = socket.socketpair()
-        threading.Timer(3, lambda: other.send(b'x')).start()
-        if workers == 1:  # by a thread of a pool
-            import concurrent.futures
-            concurrent.futures.ThreadPoolExecutor(1).submit(one.recv, 1).result()
-        else:
-            one.recv(1)
-        time.sleep(0.8)  # A look between what was received and the batch.
-    if kind == 'download':
-        import subprocess  # A program that receives, as `pipe:curl` of WebDataset does.
-        with subprocess.Popen(['sh', '-c', 'for i in 1 2 3 4 5 6; do head -c 8192 /dev/zero; sleep 0.5; done'], stdout=subprocess.PIPE) as download:
-            download.stdout.read()
-    if kind == 'threads':
-        for _ in range(120):
-            threading.Thread(target=idle_of_a_pool, daemon=True).start()
-        time.sleep(1000)
     if kind == 'fuse':
-        open(fifo + '/any').read()  # here: fuse
-
-
-def idle_of_a_pool():
-    time.sleep(1000)
+        open(fifo + '/any').read()
 
 
 def deeper(calls):
     if not calls:
         time.sleep(1000)  # here: deep
     deeper(calls - 1)
-
-
-def lose_connection(self):
-    if kind == 'parting':  # A busy machine closes a worker's sentinel first, ends it later, and only then sends the signal.
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        process, poll, gone = self._workers[0]._popen, self._workers[0]._popen.poll, []
-        def late(*_):
-            import multiprocessing.connection
-            if multiprocessing.connection.wait([process.sentinel], 0):
-                gone.append(time.monotonic())
-            return poll() if gone and time.monotonic() - gone[0] > 0.3 else None
-        process.poll = late
-    threading.Timer(0.2, os.kill, (self._workers[0].pid, signal.SIGKILL)).start()
-    raise ConnectionResetError('Connection reset by peer')
 
 
 class Data(Dataset):
@@ -136,10 +102,7 @@ def train():
             signal.signal(number, lambda *_: open(fifo, 'w').close())
     if kind == 'forked':
         lock.acquire()
-    iterator = iter(loader)
-    for number, x in enumerate(iterator):  # here: waits
-        if kind in ('lost', 'parting') and number == 20:
-            lose_connection(iterator)
+    for number, x in enumerate(loader):  # here: waits
         if kind == 'forked' and number == 0:
             lock.release()  # In the workers, which were forked meanwhile, it is taken for ever.
         model(x).mean().backward()
@@ -295,43 +258,27 @@ class Standstill(unittest.TestCase):
                 everything = ' '.join(self.explained(kind, workers)[0].stderr.split())
                 self.assertRegex(everything, f'Where it stands: process [0-9]+ is at still.py:{self.line_of(kind)} in {function}')
 
-    def test_a_first_batch_that_does_not_come_is_explained_without_waiting_for_the_longest_start(self):
-        everything = ' '.join(self.explained('sleep', STILL_AT='0')[0].stderr.split())
-        self.assertIn('the first batch has not come, and nothing was computed or read for 1 s (--hang-timeout)', everything)
-        self.assertRegex(everything, f"Where it stands: worker [0-9]+ .*still.py:{self.line_of('sleep')} in stand_still, sleeping")
-
-    def test_a_real_training_is_explained_once_where_that_was_asked_for_and_goes_on(self):
-        for timeout, stands, count in (('1s', 600, 1), ('1s', 0, 1), (None, 600, 0)):
-            with self.subTest(timeout=timeout, stands=stands), tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
-                path, fifo = pathlib.Path(folder, 'still.py'), pathlib.Path(folder, 'fifo')
-                path.write_text(script + "    print('ended')\n")
-                os.mkfifo(fifo)
-                command = [program, 'profile', '--passive', *(['--hang-timeout', timeout] if timeout else []), '--', sys.executable, path, 'fifo', fifo, '2']
-                with open(pathlib.Path(folder, 'errors'), 'w+', encoding='utf-8') as errors:
-                    run = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=errors, text=True,
-                                           env=dict(os.environ, XDG_STATE_HOME=folder, STILL_AT=str(stands), LAST='1200'))
+    def test_who_gives_up_waiting_for_the_first_batch_is_told_what_it_waits_for(self):
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-', dir='/dev/shm') as folder:  # It is not isolated: the script opens this very file.
+            path, fifo = pathlib.Path(folder, 'still.py'), pathlib.Path(folder, 'fifo')
+            path.write_text(script)
+            os.mkfifo(fifo)
+            run = subprocess.Popen([program, 'profile', '--hang-timeout', '0.1s', '--', sys.executable, str(path), 'fifo', str(fifo), '2'], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True, env=dict(os.environ, XDG_STATE_HOME=folder, STILL_AT='0'))
+            try:
+                writer, deadline = None, time.monotonic() + 60
+                while writer is None and time.monotonic() < deadline:
                     try:
-                        deadline = time.monotonic() + 60
-                        while count and 'goes on' not in pathlib.Path(folder, 'errors').read_text() and time.monotonic() < deadline:
-                            time.sleep(0.1)
-                        time.sleep(2.5 if count else 0)  # Time enough to be told twice.
-                        with open(fifo, 'w', encoding='utf-8'):  # The worker's open() returns.
-                            pass
-                        output = run.communicate(timeout=60)[0]
-                    finally:
-                        run.kill()
-                        run.wait()
-                    errors.seek(0)
-                    everything = ' '.join(errors.read().split())
-                self.assertEqual((run.returncode, 'ended' in output), (0, True), everything)
-                # On a busy machine there may be further ones, without the file, and the last of them after the last step.
-                told = everything.split('no training step has ended for')[1:]
-                self.assertEqual(sum(f'opening {fifo}' in each for each in told), count, everything)
-                for each in told:
-                    self.assertTrue('the training takes steps again' in each or (each is told[-1] and f'opening {fifo}' not in each), everything)
-                self.assertTrue(count or not told)
-                if count:
-                    self.assertIn(f"still.py:{self.line_of('fifo')} in stand_still, opening {fifo}", everything)
+                        writer = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)  # There is none before the worker opens it, for what never comes.
+                    except OSError:
+                        time.sleep(0.1)
+                run.send_signal(signal.SIGINT)
+                everything = ' '.join(run.communicate(timeout=60)[1].split())
+            finally:
+                run.kill()
+                run.wait()
+            os.close(writer)
+        self.assertRegex(everything, f"no training step was seen yet. Where it stands: worker [0-9]+ is at still.py:{self.line_of('fifo')} in stand_still")
 
     def test_a_process_whose_threads_run_is_not_harmed_by_being_asked(self):
         # A thread that looks at the frames of others while they run crashes within some hundred times.
@@ -372,21 +319,12 @@ class Standstill(unittest.TestCase):
                 process.wait()
                 process.stdout.close()
 
-    def test_a_first_batch_that_comes_from_another_machine_is_waited_for(self):
-        for kind, workers in (('socket', 1), ('socket', 2), ('download', 2)):
-            everything = ' '.join(self.explained(kind, workers, STILL_AT='0', LAST='40')[0].stderr.split())
-            self.assertNotIn('the first batch has not come', everything)
-
     def test_a_long_validation_and_steps_that_become_slow_do_not_stand_still(self):
         for kind in ('validation', 'slow'):
             with self.subTest(kind):
                 run, _, error = self.explained(kind, budget='6s', LAST='960')
                 self.assertNotIn('Where it stands', run.stderr)
                 self.assertEqual(run.returncode, 0, error)
-
-    def test_a_main_thread_behind_a_hundred_others_is_not_taken_for_one_of_them(self):
-        everything = ' '.join(self.explained('threads', workers=0)[0].stderr.split())
-        self.assertNotIn('in idle_of_a_pool', everything)
 
     def test_files_that_a_script_opens_in_place_of_the_hooks_are_not_written_to(self):
         with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
@@ -406,9 +344,8 @@ class Standstill(unittest.TestCase):
         self.assertIn(f"Where it stands: worker ", everything)
         self.assertIn(f"still.py:{self.line_of('deep')} in deeper, sleeping", everything)
 
-    def test_a_worker_that_blocks_all_signals_is_named_without_a_line_or_with_its_own(self):
-        everything = ' '.join(self.explained('blocked')[0].stderr.split())
-        self.assertRegex(everything, 'Where it stands: (process [0-9]+, which process [0-9]+ has started, does not say where it is|worker [0-9]+ is at still.py:{})'.format(self.line_of('blocked')))
+    def test_a_worker_that_blocks_all_signals_is_named_by_its_system_call(self):
+        self.assertRegex(' '.join(self.explained('blocked')[0].stderr.split()), 'Where it stands: worker [0-9]+ is sleeping')
 
     def test_of_several_ranks_the_one_that_does_not_come_is_named(self):
         everything = ' '.join(self.explained('ranks', script=with_ranks)[0].stderr.split())
@@ -429,10 +366,8 @@ class Standstill(unittest.TestCase):
         self.assertIn(f"still.py:{self.line_of('spawned')} in stand_still, sleeping", everything)
 
     def test_a_worker_that_died_is_named(self):
-        # PyTorch hears of it by a signal, or finds first that the worker's connection is gone, and hears the signal after that.
-        for kind in ('dead', 'lost', 'parting'):
-            _, _, error = self.explained(kind)
-            self.assertRegex(error, r'error: the command ended with exit status 1 \(.*worker (\(pid [0-9]+\)|[0-9]+) (is|was) killed by signal')
+        _, _, error = self.explained('dead')
+        self.assertRegex(error, r'error: the command ended with exit status 1 \(.*worker \(pid [0-9]+\) is killed by signal')
 
     @unittest.skipUnless(os.geteuid() == 0 and os.path.exists('/dev/fuse'), 'mounting a file system takes root')
     def test_a_file_system_that_does_not_answer_is_named_by_its_file(self):
@@ -446,13 +381,13 @@ class Standstill(unittest.TestCase):
                 server.wait()
                 server.stdout.close()
                 subprocess.run(['umount', '--lazy', folder], check=True)  # The processes that read end meanwhile.
-        # Such a read lets no signal through: another thread of the worker says where it is. Nor does it let the process end.
+        # Such a read lets no signal through, nor the process end.
         self.assertRegex(everything, r'process [0-9]+ \(python3\) is still there')
-        self.assertRegex(everything, f"Where it stands: worker [0-9]+ is at still.py:{self.line_of('fuse')} in stand_still, reading {folder}/any")
+        self.assertRegex(everything, f'Where it stands: worker [0-9]+ is reading {folder}/any')
 
     def test_a_worker_that_was_stopped_is_named(self):
         everything = ' '.join(self.explained('stopped')[0].stderr.split())
-        self.assertRegex(everything, 'Where it stands: process [0-9]+ is stopped by a signal')
+        self.assertRegex(everything, 'Where it stands: worker [0-9]+ is stopped by a signal')
 
 
 if __name__ == '__main__':

@@ -68,6 +68,11 @@ class Usage(ProgramTest):
         for options, exit_code in ((("--passive", "--nosuch", "--", "true"), 125), (("--nosuch", "--", "true", "--passive"), 2)):
             self.assertEqual(self.run_program("profile", *options).returncode, exit_code)
 
+    def test_a_real_run_is_asked_nothing_and_the_way_out_is_named(self):
+        run = self.run_program("profile", "--passive", "--hang-timeout", "1s", "--", "true")
+        self.assertEqual(run.returncode, 125)
+        self.assertIn("--hang-timeout: is for phases; py-spy dump --pid PID says where a training stands that nothing is asked of", " ".join(run.stderr.split()))
+
     def test_common_options_may_stand_before_the_command(self):
         run = self.succeeds("--json", "--seed", "3", "list", "storage")
         self.assertEqual(json.loads(run.stdout)["schema"], "dsanalyze.list/1")

@@ -52,25 +52,11 @@ TEST_CASE("what drains differ by from one to the next is in the interval of each
   CHECK(own < 0.75 * other);
 }
 
-TEST_CASE("tokens of a sample, short shared memory and processes that were not watched are told") {
+TEST_CASE("tokens of a sample are told") {
   LaunchedTraining launched = prep_bound();
-  const ProfileResult plain = profile_of(launched);
-  CHECK_FALSE(plain.loader->tokens_per_sample);
-  const auto severity_of = [](const ProfileResult& result, const char* code) {
-    const auto found = std::ranges::find(result.findings, code, &Finding::code);
-    return found == result.findings.end() ? std::optional<Finding::Severity>() : found->severity;
-  };
-  CHECK_FALSE(severity_of(plain, "shared-memory-short"));
+  CHECK_FALSE(profile_of(launched).loader->tokens_per_sample);
   launched.training.tokens_per_sample = 1024;
-  launched.shared_memory = std::filesystem::space_info{64 << 20, 8 << 20, 8 << 20};
-  const ProfileResult told = profile_of(launched);
-  CHECK(told.loader->tokens_per_sample == 1024);
-  CHECK(severity_of(told, "shared-memory-short") == Finding::Severity::warning);
-  launched.shared_memory->available = 17 << 20;
-  CHECK_FALSE(severity_of(profile_of(launched), "shared-memory-short"));
-  launched.shared_memory->available = 0;
-  launched.training.loader->workers = 0;  // Nothing is handed over.
-  CHECK_FALSE(severity_of(profile_of(launched), "shared-memory-short"));
+  CHECK(profile_of(launched).loader->tokens_per_sample == 1024);
 }
 
 TEST_CASE("an epoch has as many samples as its steps train on all ranks, whatever the dataset's length is") {

@@ -1,7 +1,7 @@
 """What batches hold beside PyTorch's tensors: arrays of NumPy, of JAX, and tensors of TensorFlow. None of these libraries is imported here.
 
 A kind of such values says for a batch that is kept: own(), the value in memory of this process alone; copied(), what is handed out in its place, which the
-script may change; size() and shared(), the bytes that it takes, and those of them in memory that processes share; room(), what is free of a device's memory.
+script may change; size(), the bytes that it takes; room(), what is free of a device's memory.
 """
 import copy
 import sys
@@ -19,10 +19,6 @@ class Arrays:
     @staticmethod
     def size(array):
         return array.nbytes
-
-    @staticmethod
-    def shared(array):
-        return 0
 
     @staticmethod
     def room(array):
@@ -54,10 +50,6 @@ class Immutables:
             for length in value.shape:
                 bytes_of *= length or 0
         return int(bytes_of)
-
-    @staticmethod
-    def shared(value):
-        return 0
 
     @staticmethod
     def room(value):

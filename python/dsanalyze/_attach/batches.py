@@ -74,11 +74,6 @@ def room_for(value):
     return min((room for room in (kind.room(item) for kind, item in leaves_of(value)) if room is not None), default=None)
 
 
-def shared_bytes_of(value):
-    """Those of them that lie in memory which processes share."""
-    return sum(kind.shared(item) for kind, item in leaves_of(value))
-
-
 def samples_of(value):
     """How many samples a batch holds whose index list is not known: the first dimension of its first tensor or array, or else its number of items."""
     shapes = [item.shape for _, item in leaves_of(value)]

@@ -5,8 +5,8 @@ import time
 import warnings
 from time import monotonic_ns as now
 
-from .batches import leaves_of, samples_of, shared_bytes_of
-from .shared_memory import error_text, no_room_text
+from .batches import leaves_of, samples_of
+from .shared_memory import error_text
 
 grace_seconds = min(60.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 60)))
 longest_ready_seconds = 1
@@ -132,13 +132,6 @@ def _pipe(workers, record):
         return Pipe(workers, record.recipe['collate_fn'])
     except (OSError, KeyError):  # The script has other rights by now, or another environment.
         return None
-
-
-def _require_room(record, workers):
-    """A loader of more workers than the script's must not take the shared memory that the script's own need."""
-    without = no_room_text(workers * record.kind.prefetch(record), record.shared_bytes) if workers > record.recipe['num_workers'] else ''
-    if without:
-        raise MemoryError(without)
 
 
 class _Source:
@@ -314,10 +307,8 @@ def drain(records, workers, batches, seconds, which):
     first = records[0]
     repeats = _Repeats(workers) if workers > 1 and len(records) == 1 and first.facts['style'] == 'iterable' and not warm else None
     try:
+        own = workers == first.recipe['num_workers']
         for record in records:
-            own = workers == first.recipe['num_workers']
-            if not own:
-                _require_room(record, workers)
             sources.append(_Source(record, record.recipe['num_workers'] if own else workers, beside(record, first, batches), warm))
         source = sources[0]
         limit = source.limit
@@ -336,8 +327,6 @@ def drain(records, workers, batches, seconds, which):
             times.append(now())
             if repeats is not None:
                 repeats.take(batch[0])
-            if warm:
-                first.shared_bytes = max(first.shared_bytes, shared_bytes_of(batch[0]))
             samples.append(_samples(first, source.lists, len(times) - 1, batch[0]))
             cpu.batch(samples[-1])
         used = cpu.take()

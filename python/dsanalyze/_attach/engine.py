@@ -28,7 +28,6 @@ class Engine:
         self.roles = Roles()
         self.seen = Seen(send)
         self.link = link
-        self.standstill = None
         self.spent = None
         self.rank = {}
         self.world = 1

@@ -1,7 +1,6 @@
 """What the hook reports about the process, the device, and the place where a script makes its loader."""
 import os
 import sys
-from time import monotonic_ns as now
 
 from . import framework
 from .shared_memory import error_text
@@ -119,20 +118,14 @@ def last_error():
     """The exception that ends the process, and where the script had it; None where there is none."""
     if not hasattr(sys, 'last_type'):
         return None
-    text = error_text(sys.last_value)
-    trace, place, killed = sys.last_traceback, None, {}
-    until = now() + 2_000_000_000 if isinstance(sys.last_value, (ConnectionError, EOFError)) else 0
+    last = sys.last_value
+    # PyTorch raises that a worker has ended from the error that says by which signal.
+    text = error_text(next((each for each in (last, last.__cause__, last.__context__) if 'killed by signal' in str(each)), last))
+    trace, place = sys.last_traceback, None
     inside = (*framework.current.folders, _own_folder)
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
         if not name.startswith(inside) and '/site-packages/' not in name and '/dist-packages/' not in name:
             place = name, trace.tb_lineno
-        try:
-            killed.update(framework.current.killed_workers(trace.tb_frame.f_locals.get('self'), until))
-        except Exception as heard:  # PyTorch's handler of signals raises, now that it hears of the worker.
-            text += '; ' + error_text(heard)
         trace = trace.tb_next
-    text = text + (' ({}:{})'.format(os.path.basename(place[0]), place[1]) if place else '')
-    if 'killed by signal' not in text:  # PyTorch may find that a worker does not answer before it hears why.
-        text += ''.join('; its loader\'s worker {} was killed by signal {}'.format(worker, name) for worker, name in killed.items())
-    return text
+    return text + (' ({}:{})'.format(os.path.basename(place[0]), place[1]) if place else '')

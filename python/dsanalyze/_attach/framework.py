@@ -62,10 +62,6 @@ class Framework:
         """What a copy of a batch's arrays from the host to the device takes: bytes, nanoseconds, and whether their memory is pinned. None where there is no such copy."""
         return None
 
-    def killed_workers(self, iterator, until):
-        """Of an iterator that has processes for workers: the signals that have ended any of them, by PID. It waits for that up to `until`, in ns."""
-        return {}
-
 
 def _jax_backends():
     """Those that the script has started."""

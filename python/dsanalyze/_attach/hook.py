@@ -31,7 +31,7 @@ class Hook:
         if self._started:
             return
         self._started = True
-        if not self.passive or os.environ.get('DSANALYZE_ATTACH_EXPLAIN'):
+        if not self.passive:
             from .standstill import Standstill
             self.standstill = Standstill(os.path.dirname(os.environ['DSANALYZE_ATTACH']))
         os.register_at_fork(after_in_child=self.child)
@@ -52,10 +52,9 @@ class Hook:
             return
         rank = facts.rank()
         link.send(dict(rank, t='hello', pid=os.getpid()))
-        engine = Passive(link) if self.passive else Phases(link)
+        engine = Passive(link) if self.passive else Phases(link, self.standstill)
         engine.rank = rank
         self.engine = engine
-        engine.standstill = self.standstill
         engine.spent = None if self.passive else self.spent
 
     def entry(self, loader):
@@ -114,7 +113,7 @@ class Hook:
         if engine is None:
             return
         try:
-            error = facts.last_error()  # First: a worker's death that is still to be heard of raises in here.
+            error = facts.last_error()
             if engine.roles.primary is None:
                 engine.seen.tell()
             engine.send(dict(engine.finish(), t='bye', error=error))

@@ -32,7 +32,6 @@ class Record:
         self.subset = None  # Its batches are of these index lists now.
         self.tokens = None  # Whole numbers in each sample, where all have as many; 0 where not; None: not known yet.
         self.picture = None  # Height and width of the samples, where they are pictures; () where not; None: not known yet.
-        self.shared_bytes = 0  # Of a batch, those that a worker hands over through shared memory, at the most.
         self.leads = leads  # Whether the first dimension of a batch counts its samples; None: not known yet.
 
     @property
@@ -57,7 +56,6 @@ class Record:
         self.subset = old.subset
         self.lists = (old.lists + self.lists)[:max_lists]
         self.warmed, self.replay, self.length = old.warmed, old.replay, old.length
-        self.shared_bytes = old.shared_bytes
 
     def samples_without_index(self, batch):
         """Samples of a batch of which the index list is not known: by its first dimension where that counts them, else `batch_size`."""

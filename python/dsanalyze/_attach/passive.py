@@ -49,8 +49,6 @@ class Passive(Engine):
         return iteration.samples_of_last(batch)
 
     def _offer(self):
-        if self.standstill is not None:
-            self.standstill.check()
         window, self._window = self._window, None
         if window is not None:
             for part in equal_parts:

@@ -27,8 +27,9 @@ def _remove_semaphores():
 class Phases(Engine):
     """What fails in here ends the profiling and never the script."""
 
-    def __init__(self, link):
+    def __init__(self, link, standstill):
         super().__init__(link, link.send)
+        self.standstill = standstill
         self.modes = Modes(self.roles, self.note)
         self._remaining = 0
         self._steps = 0  # That were begun on the long way.
@@ -46,8 +47,7 @@ class Phases(Engine):
         if role is not other and self.modes.replaces(iteration.record):
             try:
                 batch = self.modes.batch(iteration, iterator)
-                if self.standstill is not None:
-                    self.standstill.goes_on(now())
+                self.standstill.goes_on(now())
                 return batch
             except StopIteration:
                 raise
@@ -56,8 +56,7 @@ class Phases(Engine):
                 return iteration.fetch(iterator)
         if role is not other and iteration.is_over():
             raise StopIteration
-        if self.standstill is not None:
-            self.standstill.waits_for(iteration)
+        self.standstill.waits_for(iteration)
         return iteration.fetch(iterator)
 
     def source(self, iteration):
@@ -72,7 +71,7 @@ class Phases(Engine):
 
         replay = record.replay if self.modes.mode == 'synthetic' else None
         if replay is None and not iteration.replaced and not self.modes.replaces(record) and record.looked_at():
-            return own if standstill is None else waited_for, iteration.samples_of_last
+            return waited_for, iteration.samples_of_last
         if replay is None:
             return fetch, lambda batch: self.samples(iteration, batch, primary)
         iteration.replaced = True
@@ -80,8 +79,7 @@ class Phases(Engine):
         def kept(iterator):
             if replay.at_hand:
                 try:
-                    if standstill is not None:
-                        standstill.goes_on(now())
+                    standstill.goes_on(now())
                     return replay.next()
                 except Exception as error:
                     self.fault(error)
@@ -242,8 +240,7 @@ class Phases(Engine):
 
     def checkpoint(self, why, iteration, entered):
         """Sends what was measured and does what the launcher answers, until it says how to go on."""
-        if self.standstill is not None:
-            self.standstill.check()
+        self.standstill.check()
         message = self._at(why, iteration)
         self._take(entered)
         window, self._window = self._window, None

@@ -2,8 +2,7 @@
 import functools
 import multiprocessing.process
 import os
-import signal
-from time import monotonic_ns as now, sleep
+from time import monotonic_ns as now
 
 import torch
 from torch.utils.data import dataloader as loaders
@@ -87,20 +86,6 @@ class PyTorch(framework.Framework):
         except Exception:  # No room is left there, for one.
             return None
         return {'bytes': sum(copy.numel() * copy.element_size() for copy in copies), 'time': min(taken), 'pinned': all(item.is_pinned() for item in host)}
-
-    def killed_workers(self, iterator, until):
-        """Nothing for objects other than a DataLoader's iterator, whose own code is not called."""
-        if not issubclass(type(iterator), loaders._MultiProcessingDataLoaderIter):
-            return {}
-        try:
-            workers = getattr(iterator, '_workers', ())
-            codes = {worker.pid: worker.exitcode for worker in workers}
-            while None in codes.values() and not any(codes.values()) and now() < until:
-                sleep(0.005)  # The sentinel and the connections of a process are closed before it counts as ended.
-                codes = {worker.pid: worker.exitcode for worker in workers}
-            return {pid: '{} ({})'.format(-code, signal.strsignal(-code)) for pid, code in codes.items() if (code or 0) < 0}
-        except ValueError:  # closed
-            return {}
 
 
 def mark(loader):

@@ -75,12 +75,6 @@ class DataLoaders:
         return True
 
     @staticmethod
-    def prefetch(record):
-        """Batches that each worker prepares ahead in a loader like the script's."""
-        recipe = record.recipe
-        return (recipe.get('prefetch_factor') if recipe['num_workers'] else None) or 2
-
-    @staticmethod
     def second(record, lists, count, workers, pipe=None):
         """A loader like the script's, with its own generator, and with a deadline for each batch. Its workers tell `pipe` what they compute."""
         recipe = record.recipe
@@ -93,7 +87,7 @@ class DataLoaders:
         if workers:
             arguments['timeout'] = recipe['timeout'] or stall_seconds
             arguments['multiprocessing_context'] = recipe['multiprocessing_context']
-            arguments['prefetch_factor'] = DataLoaders.prefetch(record)
+            arguments['prefetch_factor'] = (recipe.get('prefetch_factor') if recipe['num_workers'] else None) or 2
         if not record.map_style:
             arguments.update(batch_size=recipe['batch_size'], drop_last=recipe['drop_last'])
         elif recipe['auto_collation']:

@@ -12,10 +12,9 @@ between_signs = 200000000
 least_descriptor = 200  # Scripts that close the low ones, or count on the next one, are left alone.
 
 
-def _free_signals():
-    """Two real-time signals that nothing handles; None where there are none."""
-    free = [number for number in range(signal.SIGRTMAX - 8, signal.SIGRTMIN + 8, -1) if signal.getsignal(number) == signal.SIG_DFL]
-    return free[:2] if len(free) > 1 else None
+def _free_signal():
+    """A real-time signal that nothing handles; None where there is none."""
+    return next((number for number in range(signal.SIGRTMAX - 8, signal.SIGRTMIN + 8, -1) if signal.getsignal(number) == signal.SIG_DFL), None)
 
 
 def _open(path, flags):
@@ -39,41 +38,38 @@ class Standstill:
 
     def __init__(self, folder):
         self._folder = folder
-        self._numbers = _free_signals()
+        self._number = _free_signal()
         self._stacks = self._page = None
         self._told = 0
         self.register()
 
     def register(self):
-        """The file named after the process and the signals says that it may be asked. The first one is for the main thread, which writes where it is itself.
-        The second one is for another thread, which then writes where all are. That can crash a process whose threads run meanwhile, so it is only for one whose main
-        thread lets no signal through."""
+        """The file named after the process and the signal says that it may be asked: at the signal, the main thread writes where it is. No thread writes where
+        another one is, as that can crash a process whose threads run meanwhile."""
         self.check()
         stacks, self._stacks = self._stacks, None
         self._page = self._new_page()
         try:
-            if self._numbers is not None:
+            if self._number is not None:
                 self._stacks = _open(self._file(), os.O_APPEND)
-                for number, all_threads in zip(self._numbers, (False, True)):
-                    faulthandler.register(number, file=self._stacks, all_threads=all_threads, chain=False)
+                faulthandler.register(self._number, file=self._stacks, all_threads=False, chain=False)
         except (OSError, ValueError, RuntimeError):
             if stacks is not None:
-                for number in self._numbers:
-                    faulthandler.unregister(number)
-            self._numbers = None
+                faulthandler.unregister(self._number)
+            self._number = None
         _close(stacks)
 
     def _file(self):
-        return os.path.join(self._folder, 'stacks-{}-{}-{}'.format(os.getpid(), *self._numbers))
+        return os.path.join(self._folder, 'stacks-{}-{}'.format(os.getpid(), self._number))
 
     def check(self):
-        """Whether the process may still be asked: not where the script handles one of the signals itself since."""
-        if self._numbers is not None and any(signal.getsignal(number) != signal.SIG_DFL for number in self._numbers):
+        """Whether the process may still be asked: not where the script handles the signal itself since."""
+        if self._number is not None and signal.getsignal(self._number) != signal.SIG_DFL:
             try:
                 os.unlink(self._file())
             except OSError:
                 pass
-            self._numbers = None
+            self._number = None
 
     def waits_for(self, iteration):
         """The batch that is asked for next. A page that the launcher sees, too: no system call is made for each batch."""

@@ -39,10 +39,6 @@ class Tensors:
         """Bytes that are free where copies of it are made; None where that is the host's memory."""
         return torch.cuda.mem_get_info(tensor.device)[0] if tensor.device.type == 'cuda' else None
 
-    @staticmethod
-    def shared(tensor):
-        return Tensors.size(tensor) if is_shared(tensor) else 0
-
 
 def is_shared(tensor):
     """Whether it lies in memory that processes share; a sparse one does not say."""

@@ -93,11 +93,6 @@ class Iterables:
         return True
 
     @staticmethod
-    def prefetch(_):
-        """It has no workers that are known."""
-        return 0
-
-    @staticmethod
     def second(record, lists, count, workers, pipe=None):
         return record.recipe['dataset']
 

@@ -36,6 +36,8 @@ void AttachOptions::check() const {
     if (passive() && m_typed.given(name))
       throw UsageError(fmt::format("{}: is for phases; a run under --passive clocks the training from its start to its end", name));
   if (passive() && m_typed.given("--trace")) throw UsageError("--trace: what a run under --passive reads is not traced; leave one of the two out");
+  if (passive() && m_typed.given("--hang-timeout"))
+    throw UsageError("--hang-timeout: is for phases; py-spy dump --pid PID says where a training stands that nothing is asked of");
   for (const char* const name : {"--sandbox", "--keep"}) {
     if (passive() && m_typed.given(name)) throw UsageError(fmt::format("{}: a run under --passive writes where it always does", name));
     if (m_typed.given(name) && m_typed.given("--keep-output"))
@@ -86,7 +88,6 @@ LaunchSettings AttachOptions::settings() const {
   settings.command = m_typed.words();
   settings.mode = passive() ? AttachMode::passive : AttachMode::phases;
   settings.keep_output = m_typed.given("--keep-output");
-  settings.explain_passive = passive() && m_typed.given("--hang-timeout");
   m_typed.put(settings.plan);
   m_typed.set(settings.plan.seconds, "--time-budget", [](const std::string& text) { return parse_seconds(text); });
   if (settings.plan.seconds <= 0) throw UsageError("--time-budget: expected a time above zero, in which the phases are measured");

@@ -196,10 +196,7 @@ constexpr std::array profile_rows{
         .offers("FILE")
         .on("profile", "launch"),
     flag("--keep-output", "an ordinary run: what the command writes stays").on("profile", "launch"),
-    option("--hang-timeout", "TIME",
-           "the longest that one rank may keep the others waiting, and the first batch its training ({default}); with --passive: after so long "
-           "without a "
-           "step, tell where the processes are, and go on (without it: never)")
+    option("--hang-timeout", "TIME", "the longest that one rank may keep the others waiting ({default})")
         .sets<&Conductor::Plan::hang_seconds, Seconds>()
         .on("profile", "launch"),
 

@@ -199,20 +199,6 @@ void find_prep_beside_others(ProfileResult& result) {
            format_share(drained), format_share(as_found))});
 }
 
-/// Containers have 64 MiB of it, unless they are told otherwise.
-void find_short_shared_memory(const LaunchedTraining& launched, ProfileResult& result) {
-  constexpr double short_share = 0.25;
-  const auto& room = launched.shared_memory;
-  if (!room || !result.loader || result.loader->workers == 0) return;
-  if (static_cast<double>(room->available) >= short_share * static_cast<double>(room->capacity)) return;
-  result.findings.push_back(
-      {"shared-memory-short", Severity::warning,
-       fmt::format(
-           "/dev/shm, through which the loader's workers hand over batches, had {} of {} free at the least. A worker that finds no room there "
-           "ends with a bus error, or stands still. Make it larger (docker run --shm-size 8g), or lower prefetch_factor or num_workers.",
-           format_bytes(room->available), format_bytes(room->capacity))});
-}
-
 }  // namespace
 
 void find_attached_problems(const LaunchedTraining& launched, const LaunchSettings& settings, ProfileResult& result) {
@@ -250,7 +236,6 @@ void find_attached_problems(const LaunchedTraining& launched, const LaunchSettin
     result.findings.push_back({"several-trainings", Severity::warning,
                                "the command ran more than one training, and these figures are of all of them together. Profile each by itself."});
   }
-  find_short_shared_memory(launched, result);
   tell_sandbox(launched, settings, result);
   for (const NoteMessage& note : launched.training.notes)
     result.findings.push_back({note.code, note.code == "workers-repeat" ? Severity::warning : Severity::info, printable(note.text)});

@@ -11,7 +11,7 @@ workers     samples wait, and there are too few workers to hide that
 threads     each worker computes in as many threads as there are cores
 disk        samples are read from a throttled disk (root; --work on a disk; version 1 of cgroups)
 opens       each sample is a small file that takes long to open, though its bytes are in memory (root; a file system of FUSE)
-shm         /dev/shm has hardly room for the workers' batches, or none (root)
+shm         /dev/shm has no room for the workers' batches (root)
 checkpoint  a checkpoint every few steps
 validation  a loop over another loader without gradients every few steps
 others      other programs use the cores
@@ -116,7 +116,7 @@ def drawn(generator, cause):
     # Of a step: what a batch of eight takes two workers, so that prep is half as fast as the steps or less.
     slow = generator.uniform(2.2, 5)
     strength = {"none": 0, "transform": slow * step * 2 / 8, "collate": slow * step * 2 / 8, "workers": slow * step / 8, "threads": generator.uniform(0.6, 1.5) * step,
-                "disk": generator.uniform(4, 16), "opens": slow * step * 2 / 8, "shm": generator.choice([0.85, 1.6]) * shared_memory_bytes / 5 / 8, "checkpoint": generator.uniform(0.3, 1.5) * step, "validation": generator.uniform(0.3, 1.5) * step,
+                "disk": generator.uniform(4, 16), "opens": slow * step * 2 / 8, "shm": generator.choice([1.6, 2]) * shared_memory_bytes / 5 / 8, "checkpoint": generator.uniform(0.3, 1.5) * step, "validation": generator.uniform(0.3, 1.5) * step,
                 "others": 0.9 * step / 4 - 0.0003, "rank": slow * step / 8}[cause]
     return {"cause": cause, "step": step, "strength": strength}
 
@@ -202,7 +202,7 @@ def judged(each, record):
              "threads": "threads-of-workers" in advice,
              "disk": detail == "storage",
              "opens": detail in ("latency", "storage"),
-             "shm": "/dev/shm" in record.get("error", "") or any(finding["code"] == "shared-memory-short" for finding in record.get("findings", ())),
+             "shm": "/dev/shm is full" in record.get("error", "") + str(record.get("findings", "")),
              "checkpoint": "outside-of-steps" in advice and "validation" not in advice["outside-of-steps"],
              "validation": "validation-workers" in advice or "validation" in advice.get("outside-of-steps", ""),
              "others": "other-processes" in advice,
