@@ -34,9 +34,8 @@ struct DeviceMessage {
   std::string gpus{};       ///< UUIDs of those that train, with commas between; empty: none, or not known
 };
 
-/// A loader serves training iterations for the first time.
+/// The loader whose batches are the steps that checkpoints count, as soon as it is known.
 struct LoaderMessage {
-  bool primary = false;  ///< its batches are the steps that checkpoints count
   LoaderRecord loader;
 };
 
@@ -109,7 +108,6 @@ constexpr std::array<const char*, 4> names_of(CheckpointMessage::Why /*type*/) {
 /// The loader was drained without steps; waits for an answer, too.
 struct DrainedMessage {
   int workers = 0;
-  int loaders = 1;                     ///< that were drained together
   bool measured = false;               ///< else it was the first pass, which brings the subset into memory
   Nanoseconds begin = 0;               ///< the iterator was asked for
   std::vector<Nanoseconds> delivered;  ///< one instant a batch

@@ -435,16 +435,21 @@ TEST_CASE("where a thread of the script fetches batches, what steps wait for is 
   result = profile_of(launched);
   REQUIRE(result.bottleneck);
   CHECK(result.bottleneck->detail == "accelerator");
-  CHECK_FALSE(finds(result, "waits-not-separable"));
 }
 
-TEST_CASE("where a thread of the script fetches batches and neither prep nor compute explains the rate, that is said by name") {
+TEST_CASE("where a thread of the script fetches batches and prep keeps up, a rate below G is delivery, or inconclusive without its parts") {
   LaunchedTraining launched = prep_bound();
   launched.training.notes.push_back({"loader-in-thread", "The script fetches its batches in a thread of its own."});
   launched.training.drains = {drain_of(2, 0.005)};
+  CHECK(profile_of(launched).bottleneck->detail == "delivery");
+  launched.training.cached_not_separable = true;
+  launched.training.phases.erase(AttachPhase::cached);
+  launched.training.phases[AttachPhase::full].before->storage_bytes = 0;
+  launched.training.phases[AttachPhase::full].after->storage_bytes = 1'000'000'000;
   const ProfileResult result = profile_of(launched);
-  CHECK_FALSE(result.bottleneck);
-  CHECK(says(finding_of(result, "waits-not-separable").message, "not separable"));
+  CHECK_FALSE(result.stalls);
+  CHECK_FALSE(result.bottleneck->confident);
+  CHECK(says(result.bottleneck->reason, "what else steps wait for is not seen: inconclusive"));
 }
 
 TEST_CASE("G of fewer batches than 16 is told") {

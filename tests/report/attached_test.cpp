@@ -268,8 +268,10 @@ TEST_CASE("where a thread of the script fetches batches, the first line says not
   full.samples_per_s = 1600;
   result.runs.push_back(full);
   CHECK(console_summary(result, {}).starts_with("BOTTLENECK: prep (CPU). By its rates, the GPU waits 50 % of the time."));
-  result.bottleneck.reset();
   result.prep_by_workers.clear();
+  result.bottleneck->detail = "delivery";
+  CHECK(says(console_summary(result, {}), "Fetch the batches without that thread"));
+  result.bottleneck.reset();
   std::string page = console_summary(result, {});
   CHECK(says(page, "Not separable: the script fetches its batches in another thread"));
   CHECK(says(page, "Fetch the batches without that thread"));

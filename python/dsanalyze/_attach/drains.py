@@ -394,8 +394,8 @@ def drain(records, workers, batches, seconds, which):
     batch = None
     if error is None and not warm and workers and len(times) > 1 and len(sources) == 1:
         busy_takes, takes = sources[0].take_over((times[-1] - times[0]) / (len(times) - 1) / 1e9)
-    message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error,
-               'loaders': len(records)}
+    message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts,
+               'error': error}
     used = cpu.take()
     if used is not None and error is None:
         message['cpu'] = used

@@ -205,7 +205,8 @@ std::string launched_first_step(const ProfileResult& result) {
                        result.loader->workers, format_rate(result.fix->samples_per_s, result.fix->ci95_samples_per_s), result.fix->speedup,
                        result.fix->check);
   if (!result.advice.empty() && result.advice.front().gain) return result.advice.front().text;
-  if (!result.bottleneck && result.finds("loader-in-thread"))
+  const bool is_unclear = !result.bottleneck || !result.bottleneck->confident || result.bottleneck->detail == "delivery";
+  if (is_unclear && result.finds("loader-in-thread"))
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
   if (!result.bottleneck && !result.prep && result.finds("prep-not-separable"))
     return "Let the order of the stream follow from a seed, or profile with a part of the data that fits into memory.";
