@@ -186,7 +186,7 @@ DrainedMessage read_drained(JsonObject& object) {
   if (object.has("stages"))
     for (JsonObject& stage : object.objects("stages"))
       message.stages.push_back({stage.text("name"), stage.text("file"), static_cast<int>(stage.integer("line", 0, INT32_MAX)), count(stage, "count"),
-                                to_seconds(instant(stage, "cpu")), to_seconds(instant(stage, "main")), stage.boolean("collates")});
+                                to_seconds(instant(stage, "cpu"))});
   message.differs = object.has("differs") && object.boolean("differs");
   message.error = object.optional_text("error").value_or("");
   return message;

@@ -132,8 +132,6 @@ struct DrainedMessage {
     int line = 0;
     std::uint64_t count = 0;  ///< looks that found a thread there
     double cpu_seconds = 0;   ///< of that thread and those that it waits for, since the look before each
-    double main_seconds = 0;  ///< of these, of a worker's main thread
-    bool collates = false;    ///< the loader's collate_fn
   };
   std::vector<Stage> stages{};
   bool differs = false;  ///< the stream's first batches look different from those of the pass before

@@ -131,11 +131,11 @@ def beside(record, first, batches):
     return batches * record.each_step // first.each_step
 
 
-def _pipe(workers, record):
+def _pipe(workers):
     """By which workers say what they compute; nothing where the launcher's folder takes none."""
     from .stages import Pipe  # It imports more than a script without workers has.
     try:
-        return Pipe(workers, record.recipe['collate_fn'])
+        return Pipe(workers)
     except (OSError, KeyError):  # The script has other rights by now, or another environment.
         return None
 
@@ -152,7 +152,7 @@ class _Source:
 
     def __init__(self, record, workers, batches, warm):
         self.record = record
-        self._pipe = _pipe(workers, record) if workers and not warm else None
+        self._pipe = _pipe(workers) if workers and not warm else None
         self.restarts = 0
         self.given = 0
         self.lists = record.lists[:batches or None] if warm or not record.warmed else record.lists[:record.warmed]

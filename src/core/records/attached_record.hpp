@@ -151,14 +151,13 @@ bool has_files_of_its_own(const FilesPerSample& files);
 /// Whether it is one file.
 bool is_one_file_each(const FilesPerSample& files);
 
-/// A part of what makes a loader's batches, of the CPU time of the workers' main threads.
+/// A part of what makes a loader's batches, of the workers' CPU time.
 struct StageRecord {
   std::string name;    ///< "RandomResizedCrop", "train.py:23 augment"
   std::string file{};  ///< of the function
   int line = 0;        ///< where it was found first
   double fraction = 0;
   std::optional<Interval> ci95_fraction{};  ///< by how often the workers were looked at
-  bool collates = false;                    ///< the function that makes batches of samples
 };
 
 /// What a place of the script takes time for beside the training's own steps, while it runs as found; of the rank where it takes most.

@@ -59,8 +59,8 @@ bool is_prep_left_out(const ProfileResult& result);
 
 // hot_stages.cpp
 
-/// ProfileResult::hot and hot_main_threads: what the workers computed while the loader was drained, where they were looked at often enough; the parts
-/// of 1 % and more. Threads: one at a time.
+/// ProfileResult::hot: what the workers computed while the loader was drained, where they were looked at often enough; the parts of 1 % and more.
+/// Threads: one at a time.
 void take_hot_stages(const AttachedTraining& training, ProfileResult& result);
 
 // script_costs.cpp

@@ -119,12 +119,8 @@ struct Fields<ReadsRecord> {
 template <>
 struct Fields<StageRecord> {
   using R = StageRecord;
-  static constexpr std::tuple list{field("name", &R::name),
-                                   field("file", &R::file),
-                                   field("line", &R::line),
-                                   field("fraction", &R::fraction).in(0, 1),
-                                   field("ci95_fraction", &R::ci95_fraction).omitted(),
-                                   field("collates", &R::collates).omitted()};
+  static constexpr std::tuple list{field("name", &R::name), field("file", &R::file), field("line", &R::line),
+                                   field("fraction", &R::fraction).in(0, 1), field("ci95_fraction", &R::ci95_fraction).omitted()};
 };
 
 template <>
