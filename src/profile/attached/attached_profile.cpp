@@ -371,7 +371,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
 
   if (auto full = run_of(training, AttachPhase::full)) {
     if (!training.fetched_in_thread()) result.waits = waits_of(training.phases.at(AttachPhase::full));
-    if (result.waits) take_delay_cause(training, *result.waits);
+    if (result.waits) take_cpus(training, *result.waits);
     if (settings.plan.phases == Conductor::Phases::full_and_prep && result.waits)
       result.ingestion = rate_without_waiting(training.phases.at(AttachPhase::full));
     result.runs.push_back(std::move(*full));

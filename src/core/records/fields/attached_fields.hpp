@@ -57,12 +57,6 @@ struct Fields<RankWaitsRecord> {
 };
 
 template <>
-struct Fields<DelayCauseRecord> {
-  using R = DelayCauseRecord;
-  static constexpr std::tuple list{field("cause", &R::cause), field("text", &R::text)};
-};
-
-template <>
 struct Fields<BetweenEpochsRecord> {
   using R = BetweenEpochsRecord;
   static constexpr std::tuple list{field("epochs", &R::epochs),
@@ -90,7 +84,6 @@ struct Fields<WaitsRecord> {
                                    field("sampler", &R::sampler).omitted(),
                                    field("between_epochs", &R::between_epochs),
                                    field("delaying_rank", &R::delaying_rank),
-                                   field("delay_cause", &R::delay_cause).omitted(),
                                    field("by_rank", &R::by_rank)};
 };
 
