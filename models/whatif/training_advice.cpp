@@ -92,11 +92,10 @@ void advise_storage(const ProfileResult& profile, const TrainingModel& model, st
 }
 
 const char* remedy_for(const StageRecord& stage) {
-  if (!stage.collates) return "Make it cheaper, do it once and store its result, or do it on the accelerator.";
   if (stage.name == "default_collate")
     return "Give it less to copy: smaller samples, bytes (uint8) that the accelerator converts, or whole batches at once (the dataset's "
            "__getitems__).";
-  return "Let it copy each sample once, into a tensor of the whole batch.";
+  return "Make it cheaper, do it once and store its result, or do it on the accelerator.";
 }
 
 void advise_stages(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
@@ -115,11 +114,10 @@ void advise_stages(const ProfileResult& profile, const TrainingModel& model, std
       gain.reset();
       without_it = "Beside the other programs on this machine, what it would give is not predicted.";
     }
-    constexpr double nearly_all = 0.9;
-    const char* const of = model.main_threads < nearly_all ? "the CPU time of the workers' main threads" : "the workers' CPU time";
-    add_advice(list, stage.collates ? "slow-collate" : "slow-transform",
-               fmt::format("{} takes {:.0f} % of {}. {} {}", printable(stage.name), 100 * stage.fraction, of, remedy_for(stage), without_it), gain,
-               stage.file, stage.line);
+    add_advice(
+        list, "slow-transform",
+        fmt::format("{} takes {:.0f} % of the workers' CPU time. {} {}", printable(stage.name), 100 * stage.fraction, remedy_for(stage), without_it),
+        gain, stage.file, stage.line);
   }
 }
 

@@ -12,7 +12,6 @@ namespace dsanalyze {
 ///   keep-in-memory      samples come from storage in the long run
 ///   small-files         storage is the bottleneck, and reads open a small file for each sample
 ///   slow-transform      one function takes a quarter or more of the workers' CPU time; the gain is that of leaving it out
-///   slow-collate        the same of what makes a batch of samples
 ///   threads-of-workers  the workers' own threads ask for more cores than there are
 ///   persistent-workers  each epoch starts its workers anew
 ///   outside-of-steps    what the script does between its steps

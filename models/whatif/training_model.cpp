@@ -125,7 +125,6 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.shares_cores = profile.host.accelerator_shares_cores;
   model.crowded = others_leave_no_core(*full, profile.host.cores);
   model.disturbed = profile.finds(beside_others_code);
-  model.main_threads = profile.hot_main_threads.value_or(1);
   model.waits_for_storage = (profile.bottleneck && profile.bottleneck->detail == "storage") ||
                             (profile.stalls && profile.stalls->fetch.fraction > least_loss && profile.stalls->fetch.ci95_fraction.low > 0);
   model.slowed_seconds = slowed_seconds(model, *profile.waits);
@@ -161,7 +160,8 @@ TrainingModel with_less_cpu(const TrainingModel& model, double fraction) {
   const double cpu = *model.worker_cpu + model.process_cpu;
   const bool waited = measured != model.prep.end() && cpu > 0 && measured->samples_per_s > nearly * model.cores / cpu;
   const double seconds = waited ? cpu : worker_seconds(model);
-  const double left = seconds - (waited ? saved : saved * model.main_threads);
+  // Threads that compute at once save a worker's time once.
+  const double left = seconds - (waited ? saved : fraction * std::min(*model.worker_cpu, seconds));
   const double faster = seconds / std::max(left, least_left * seconds);
   less.worker_cpu = *model.worker_cpu - saved;
   // What a drain does not see is not saved.

@@ -48,7 +48,6 @@ struct TrainingModel {
   bool waits_for_storage = false;  ///< the training as found
   bool crowded = false;            ///< other programs left its workers no core
   bool disturbed = false;          ///< they did so to prep alone, or to the training as found alone
-  double main_threads = 1;         ///< of the workers' CPU time, the part of their main threads
   bool shares_cores = false;       ///< the CPU trains
   double run_error = 0;            ///< what another run adds, as a share
   /// What its loader reads, and from where. Nothing: not measured.

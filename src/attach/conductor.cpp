@@ -21,7 +21,6 @@ Conductor::Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events,
     : m_plan(std::move(plan)), m_use(std::move(use)), m_events(events), m_training(std::move(so_far)) {
   plan_steps();
   m_training.steps = 0;
-  m_training.other_loaders.clear();
   m_training.seen.reset();
 }
 
@@ -78,13 +77,9 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     return {};
   }
   if (const auto* loader = std::get_if<LoaderMessage>(&message)) {
-    if (loader->primary) {
-      sender.trains = true;
-      refuse_second_training(sender);
-      if (!m_training.loader || (sender.hello && sender.hello->rank == 0)) m_training.loader = loader->loader;
-    } else {
-      m_training.other_loaders.push_back(loader->loader);
-    }
+    sender.trains = true;
+    refuse_second_training(sender);
+    if (!m_training.loader || (sender.hello && sender.hello->rank == 0)) m_training.loader = loader->loader;
     return {};
   }
   if (const auto* at = std::get_if<CheckpointMessage>(&message)) {

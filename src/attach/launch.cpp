@@ -106,18 +106,8 @@ class Launch {
       use.traced_bytes = m_tracer->traced_bytes();
       use.network_bytes = m_tracer->network_bytes();
     }
-    // Of the phase full alone, as a look reads a file for each thread.
-    if (const auto trainers = m_conductor.training_processes(); trainers.size() > 1 && !m_conductor.has_left_full())
-      use.branches = branches(trainers);
     if (const CpuSample cpu = sample_cpu(m_host); cpu.busy_seconds > 0) use.machine_cpu_seconds = cpu.busy_seconds - cpu.own_seconds;
     return use;
-  }
-
-  std::map<int, BranchUse> branches(const std::map<int, int>& trainers) const {
-    std::map<int, BranchUse> uses = m_tree.branches(trainers);
-    for (auto& [rank, use] : uses)
-      if (const auto cpus = m_conductor.training().cpus.find(rank); cpus != m_conductor.training().cpus.end()) use.clock_hz = cpu_clock(cpus->second);
-    return uses;
   }
 
   /// Who else used the CPU.

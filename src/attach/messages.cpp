@@ -73,7 +73,6 @@ HelloMessage read_hello(JsonObject& object) {
 
 LoaderMessage read_loader(JsonObject& object) {
   LoaderMessage message;
-  message.primary = object.boolean("primary");
   LoaderRecord& loader = message.loader;
   loader.name = object.text("name");
   loader.version = object.text("version");
@@ -159,7 +158,6 @@ CheckpointMessage read_checkpoint(JsonObject& object) {
 DrainedMessage read_drained(JsonObject& object) {
   DrainedMessage message;
   message.workers = static_cast<int>(object.integer("workers", 0, most_workers));
-  message.loaders = static_cast<int>(object.optional_integer("loaders", 1, most_workers).value_or(1));
   message.measured = object.choice("pass", {"warm", "measure"}) == "measure";
   message.begin = instant(object, "start");
   for (const double at : object.numbers("times", 0, most_steps, 0, most_nanoseconds)) message.delivered.push_back(static_cast<Nanoseconds>(at));
@@ -182,7 +180,7 @@ DrainedMessage read_drained(JsonObject& object) {
   if (object.has("stages"))
     for (JsonObject& stage : object.objects("stages"))
       message.stages.push_back({stage.text("name"), stage.text("file"), static_cast<int>(stage.integer("line", 0, INT32_MAX)), count(stage, "count"),
-                                to_seconds(instant(stage, "cpu")), to_seconds(instant(stage, "main")), stage.boolean("collates")});
+                                to_seconds(instant(stage, "cpu"))});
   message.error = object.optional_text("error").value_or("");
   return message;
 }

@@ -34,9 +34,8 @@ struct DeviceMessage {
   std::string gpus{};       ///< UUIDs of those that train, with commas between; empty: none, or not known
 };
 
-/// A loader serves training iterations for the first time.
+/// The loader whose batches are the steps that checkpoints count, as soon as it is known.
 struct LoaderMessage {
-  bool primary = false;  ///< its batches are the steps that checkpoints count
   LoaderRecord loader;
 };
 
@@ -106,7 +105,6 @@ constexpr std::array<const char*, 4> names_of(CheckpointMessage::Why /*type*/) {
 /// The loader was drained without steps; waits for an answer, too.
 struct DrainedMessage {
   int workers = 0;
-  int loaders = 1;                     ///< that were drained together
   bool measured = false;               ///< else it was the first pass, which brings the subset into memory
   Nanoseconds begin = 0;               ///< the iterator was asked for
   std::vector<Nanoseconds> delivered;  ///< one instant a batch
@@ -130,8 +128,6 @@ struct DrainedMessage {
     int line = 0;
     std::uint64_t count = 0;  ///< looks that found a thread there
     double cpu_seconds = 0;   ///< of that thread and those that it waits for, since the look before each
-    double main_seconds = 0;  ///< of these, of a worker's main thread
-    bool collates = false;    ///< the loader's collate_fn
   };
   std::vector<Stage> stages{};
   std::string error;  ///< why there is nothing, or less; empty

@@ -68,7 +68,6 @@ struct AttachedTraining {
   std::optional<LoaderRecord> loader;                ///< the primary one of the lowest rank
   std::optional<std::uint64_t> tokens_per_sample{};  ///< of it
   std::optional<std::array<int, 2>> picture{};       ///< height and width of the pictures in a batch of it
-  std::vector<LoaderRecord> other_loaders;           ///< that serve training steps beside it
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::vector<DrainMeasurement> drains;          ///< one of each number of workers
   std::vector<DrainMeasurement> further_drains;  ///< of those whose rate was not sure then

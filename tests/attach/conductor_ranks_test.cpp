@@ -38,11 +38,7 @@ CheckpointMessage checkpoint(CheckpointMessage::Why why) {
   return message;
 }
 
-void name_loader(Conductor& conductor, int member) {
-  LoaderMessage loader;
-  loader.primary = true;
-  conductor.receive(member, loader, 0);
-}
+void name_loader(Conductor& conductor, int member) { conductor.receive(member, LoaderMessage{}, 0); }
 
 /// What the conductor says once ranks had time to come; "accepted" where it goes on.
 std::string ended_with(Conductor& conductor) {
@@ -79,9 +75,7 @@ TEST_CASE("a second training in the same command is refused by name, whether the
     HelloMessage hello;
     hello.pid = 200;
     conductor.receive(1, hello, 2);
-    LoaderMessage loader;
-    loader.primary = true;
-    CHECK(says(message_of<Error>([&] { conductor.receive(1, loader, 2); }), "process 200 trains, too, after process 100"));
+    CHECK(says(message_of<Error>([&] { conductor.receive(1, LoaderMessage{}, 2); }), "process 200 trains, too, after process 100"));
   }
 }
 
@@ -198,9 +192,7 @@ TEST_CASE("under passive, a second process that trains as the same rank is notic
   HelloMessage hello;
   hello.pid = 4711;
   conductor.receive(5, hello, 1);
-  LoaderMessage loader;
-  loader.primary = true;
-  conductor.receive(5, loader, 1);
+  conductor.receive(5, LoaderMessage{}, 1);
   CHECK(conductor.training().several_trainings);
 }
 
@@ -220,9 +212,7 @@ TEST_CASE("ranks without a loader follow the others") {
     hello.world = 2;
     conductor.receive(i, hello, 0);
   }
-  LoaderMessage loader;
-  loader.primary = true;
-  conductor.receive(0, loader, 0);
+  conductor.receive(0, LoaderMessage{}, 0);
   CHECK(conductor.receive(0, CheckpointMessage{}, 0).empty());
   CHECK(conductor.tick(to_nanoseconds(5)).empty());
   CHECK(conductor.tick(to_nanoseconds(11)).size() == 1);

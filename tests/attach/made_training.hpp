@@ -25,7 +25,6 @@ inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> b
     hello.world = ranks;
     conductor.receive(i, hello, 0);
     LoaderMessage loader;
-    loader.primary = true;
     loader.loader.workers = 2;
     loader.loader.batches = batches;
     loader.loader.style = style;

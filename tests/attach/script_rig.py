@@ -34,7 +34,7 @@ class ScriptTest(unittest.TestCase):
         return output, self.launcher.connections[0] if self.launcher.connections else None
 
     def check(self, connection, primaries=1, notes=()):
-        self.assertEqual([loader['primary'] for loader in connection.of('loader')], [True] * primaries)
+        self.assertEqual(len(connection.of('loader')), primaries)
         self.assertEqual(set(connection.notes()), set(notes))
         self.assertEqual(len(connection.windows('synthetic')[0]['wait']), 20)
         for window in connection.windows():

@@ -38,7 +38,7 @@ class Start(unittest.TestCase):
         launcher = Launcher()
         launcher.run(train, '--samples', 32, '--workers', 2, '--shuffle')
         loader, = launcher.first.of('loader')
-        self.assertEqual((loader['primary'], loader['name'], loader['dataset_class']), (True, 'torch.utils.data.DataLoader', '__main__.Map'))
+        self.assertEqual((loader['name'], loader['dataset_class']), ('torch.utils.data.DataLoader', '__main__.Map'))
         self.assertEqual((loader['workers'], loader['prefetch'], loader['batch_size'], loader['batches'], loader['samples']), (2, 2, 4, 8, 32))
         self.assertEqual(loader['style'], 'map')
         self.assertEqual(loader['file'], str(train))

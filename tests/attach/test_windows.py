@@ -97,7 +97,7 @@ class Windows(unittest.TestCase):
         launcher = Launcher(Plan(run(5), switch('synthetic'), run(10), switch('full'), then=run(1000)))
         output = launcher.run(train, '--samples', 120, '--does', 'zip', '--epochs', 2)
         self.assertEqual([len(epoch) for epoch in epochs(output)], [30, 30])
-        self.assertEqual([loader['primary'] for loader in launcher.first.of('loader')], [True, False])
+        self.assertEqual(len(launcher.first.of('loader')), 1)
         self.check_sums(launcher.first)
         self.assertEqual(launcher.first.notes(), {})
 

@@ -144,7 +144,7 @@ for epoch in range(3):
 for one, other in zip(dsanalyze.watch(Batches(60, 0.004)), dsanalyze.watch(Batches(60, 0.004))):
     step(one, 0.008)
 ''')
-        self.assertEqual([loader['primary'] for loader in connection.of('loader')], [True, False])
+        self.assertEqual(len(connection.of('loader')), 1)
         self.assert_parts(connection, 8_000_000, 8_000_000)
         self.assertGreater(len(self.steps(connection)), 50)
 

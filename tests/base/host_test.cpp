@@ -117,17 +117,6 @@ TEST_CASE("an affinity without a CPU of this machine is refused") {
   CHECK_FALSE(set_thread_affinity({100'000}));
 }
 
-TEST_CASE("the clock of CPUs is the mean of those of which the kernel shows one") {
-  const TemporaryFolder root;
-  CHECK_FALSE(cpu_clock({0, 1}, root.path()));
-  root.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "1500000\n");
-  root.write("sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "3000000\n");
-  root.write("sys/devices/system/cpu/cpu2/cpufreq/scaling_cur_freq", "unknown\n");
-  CHECK(cpu_clock({0, 1}, root.path()) == doctest::Approx(2.25e9));
-  CHECK(cpu_clock({1, 2, 3}, root.path()) == doctest::Approx(3e9));
-  CHECK_FALSE(cpu_clock({2, 3}, root.path()));
-}
-
 TEST_CASE("the limit of open files is raised as far as the hard limit allows, and never lowered") {
   const auto allowed = [](rlim_t soft, rlim_t hard, std::uint64_t wanted) {
     return testing::in_child([=] {

@@ -58,41 +58,6 @@ TEST_CASE("a tree is all descendants, with what collected ones used, without oth
   CHECK_FALSE(tree.maps(11, "libtorch"));
 }
 
-TEST_CASE("the branches of a tree are single processes with their descendants, and what their threads waited for cores") {
-  const TemporaryFolder folder;
-  const double tick = 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  write_process(folder, 10, 1, 'S', 1000, 50);
-  write_process(folder, 11, 10, 'R', 7, 3);
-  write_process(folder, 12, 11, 'S', 20, 0);
-  write_process(folder, 13, 10, 'S', 5, 0);
-  folder.write("11/task/11/schedstat", "100 2000000000 7\n");
-  folder.write("11/task/15/schedstat", "100 500000000 7\n");
-  folder.write("12/task/12/schedstat", "100 1000000000 7\n");
-  const std::map<int, BranchUse> branches = ProcessTree(10, folder.path()).branches({{11, 0}, {13, 1}, {99, 2}});
-  CHECK(branches.at(0).cpu_seconds == doctest::Approx(30 * tick));
-  CHECK(branches.at(0).waited_seconds == doctest::Approx(3.5));
-  CHECK(branches.at(0).storage_bytes == Bytes{200});
-  CHECK(branches.at(1).cpu_seconds == doctest::Approx(5 * tick));
-  CHECK(branches.at(1).waited_seconds == 0);
-  CHECK(branches.at(2).cpu_seconds == 0);
-  // A process that another one of them has started is counted once.
-  const std::map<int, BranchUse> nested = ProcessTree(10, folder.path()).branches({{11, 0}, {12, 1}});
-  CHECK(nested.at(0).cpu_seconds == doctest::Approx(10 * tick));
-  CHECK(nested.at(1).cpu_seconds == doctest::Approx(20 * tick));
-}
-
-TEST_CASE("what branches used goes on from an earlier part as the rest of a tree does") {
-  const auto use_of = [](double seconds, Bytes bytes) {
-    TreeUse use;
-    use.branches[0] = {seconds, seconds, bytes};
-    return use;
-  };
-  const TreeUse later = moved(use_of(1, 10), use_of(4, 100), use_of(9, 170));
-  CHECK(later.branches.at(0).cpu_seconds == doctest::Approx(6));
-  CHECK(later.branches.at(0).waited_seconds == doctest::Approx(6));
-  CHECK(later.branches.at(0).storage_bytes == Bytes{80});
-}
-
 TEST_CASE("what a tree used goes on from an earlier part in all that is counted, and what one of the looks did not count is not known") {
   const auto use_of = [](double all) {
     TreeUse use;
@@ -104,7 +69,6 @@ TEST_CASE("what a tree used goes on from an earlier part in all that is counted,
     use.network_bytes = static_cast<Bytes>(6 * all);
     use.machine_cpu_seconds = 7 * all;
     use.storage_wait_seconds = 8 * all;
-    use.branches[0].main_busy_seconds = 9 * all;
     use.processes = static_cast<std::size_t>(all);
     return use;
   };
@@ -117,7 +81,6 @@ TEST_CASE("what a tree used goes on from an earlier part in all that is counted,
   CHECK(later.network_bytes == Bytes{360});
   CHECK(*later.machine_cpu_seconds == doctest::Approx(420));
   CHECK(*later.storage_wait_seconds == doctest::Approx(480));
-  CHECK(later.branches.at(0).main_busy_seconds == doctest::Approx(540));
   CHECK(later.processes == 90);
   for (const int without : {0, 1, 2}) {
     std::array<TreeUse, 3> uses{use_of(10), use_of(40), use_of(90)};

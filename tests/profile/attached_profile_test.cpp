@@ -266,15 +266,6 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   for (StepWindow& window : unexplained.training.phases[AttachPhase::full].by_rank[0]) window.end += to_nanoseconds(0.1);
   CHECK(finds(profile_of(unexplained), "step-time-unexplained"));
 
-  LaunchedTraining two_loaders = prep_bound();
-  CHECK_FALSE(finds(profile_of(two_loaders), "several-loaders"));
-  two_loaders.training.other_loaders.emplace_back();
-  CHECK(finds(profile_of(two_loaders), "loaders-not-drained"));
-  CHECK_FALSE(finds(profile_of(two_loaders), "several-loaders"));
-  for (DrainMeasurement& drain : two_loaders.training.drains) drain.by_rank[0].loaders = 2;
-  CHECK(finds(profile_of(two_loaders), "several-loaders"));
-  CHECK_FALSE(finds(profile_of(two_loaders), "loaders-not-drained"));
-
   LaunchedTraining slow_drain = prep_bound();
   CHECK_FALSE(finds(profile_of(slow_drain), "prep-below-found"));
   slow_drain.training.drains = {drain_of(2, 0.030)};

@@ -230,30 +230,11 @@ TEST_CASE("a rank that computes longer than the others, or is longer outside of 
   }
 }
 
-namespace {
-
-/// Two ranks, of which rank 1 is the slow one, with what their processes used in ten seconds.
-LaunchedTraining slow_rank(const BranchUse& first, const BranchUse& second, std::vector<int> cpus_of_first = {0, 1}) {
+TEST_CASE("the cores of a training are those that its command chose, unless it used more") {
   LaunchedTraining launched = prep_bound();
   launched.training.ranks[1].pid = 6;
-  launched.training.cpus = {{0, {0, 1, 2, 3}}, {1, std::move(cpus_of_first)}};
-  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
-  full.by_rank.clear();
-  for (int i = 0; i < 8; ++i) {
-    full.by_rank[0].push_back(window_of(0.001, 0.019, 0, 0.009));
-    full.by_rank[1].push_back(window_of(0.010, 0.010));
-  }
-  full.before->branches = {{0, {}}, {1, {}}};
-  full.after->branches = {{0, first}, {1, second}};
-  return launched;
-}
-
-std::optional<DelayCauseRecord> cause_of(const LaunchedTraining& launched) { return profile_of(launched).waits->delay_cause; }
-
-}  // namespace
-
-TEST_CASE("the cores of a training are those that its command chose, unless it used more") {
-  LaunchedTraining launched = slow_rank({10, 0, 0}, {20, 9, 0});
+  launched.training.cpus = {{0, {0, 1, 2, 3}}, {1, {0, 1}}};
+  launched.training.phases[AttachPhase::full].by_rank[1] = launched.training.phases[AttachPhase::full].by_rank[0];
   HostFacts host;
   host.cpus_allowed = {0, 1, 2, 3, 4, 5, 6, 7};
   host.cores_usable = 8;
@@ -263,6 +244,9 @@ TEST_CASE("the cores of a training are those that its command chose, unless it u
     return result.launch->cores.value_or(8);
   };
   CHECK(cores() == 4);
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.waits->by_rank[0].cores == 4);
+  CHECK(result.waits->by_rank[1].cpus == "0-1");
   launched.training.cpus = {{0, {2}}, {1, {2, 3}}};
   CHECK(cores() == 2);
   PhaseMeasurement& full = launched.training.phases.at(AttachPhase::full);
@@ -270,80 +254,6 @@ TEST_CASE("the cores of a training are those that its command chose, unless it u
   CHECK(cores() == 3);
   launched.training.cpus[1].clear();  // not known
   CHECK(cores() == 8);
-}
-
-TEST_CASE("why a rank delays the others: fewer cores first") {
-  const ProfileResult result = profile_of(slow_rank({10, 0, 0}, {20, 9, 1'000'000'000}));
-  REQUIRE(result.waits->delay_cause);
-  CHECK(result.waits->delay_cause->cause == DelayCauseRecord::Cause::affinity);
-  CHECK(result.waits->delay_cause->text == "rank 1 may use 2 cores (0-1), the others 4");
-  CHECK(result.waits->by_rank[0].cores == 4);
-  CHECK(result.waits->by_rank[1].cpus == "0-1");
-}
-
-TEST_CASE("why a rank delays the others, where all may use as many cores: storage, waiting for cores, and computing for longer") {
-  const std::vector<int> all = {4, 5, 6, 8};
-  auto cause = cause_of(slow_rank({10, 0, 1'000'000}, {10, 0, 500'000'000}, all));
-  REQUIRE(cause);
-  CHECK(cause->cause == DelayCauseRecord::Cause::storage);
-  CHECK(says(cause->text, "rank 1 reads 47.7 MiB/s from storage"));
-  cause = cause_of(slow_rank({10, 0.2, 0}, {10, 6, 0}, all));
-  REQUIRE(cause);
-  CHECK(cause->cause == DelayCauseRecord::Cause::cores);
-  CHECK(says(cause->text, "threads of rank 1 wait for a core for 0.6 s of each second"));
-  cause = cause_of(slow_rank({10, 0, 0}, {20, 0, 0}, all));
-  REQUIRE(cause);
-  CHECK(cause->cause == DelayCauseRecord::Cause::compute);
-  CHECK_FALSE(cause_of(slow_rank({10, 0, 0}, {11, 0.5, 0}, all)));
-  CHECK_FALSE(cause_of(slow_rank({10, 6, 0}, {10, 7, 0}, all)));
-}
-
-TEST_CASE("a rank that sleeps in its steps, or waits for a device there, has no cause in its cores") {
-  LaunchedTraining launched = slow_rank({10, 0, 0}, {20, 9, 0});
-  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
-  full.by_rank.clear();
-  for (int i = 0; i < 8; ++i) {
-    full.by_rank[0].push_back(window_of(0.001, 0.039, 0, 0.030));
-    full.by_rank[1].push_back(window_of(0.001, 0.039));
-  }
-  CHECK_FALSE(cause_of(launched));
-  full.after->branches[1].main_busy_seconds = 0.9 * to_seconds(full.after->at - full.before->at);
-  REQUIRE(cause_of(launched));
-  CHECK(cause_of(launched)->cause == DelayCauseRecord::Cause::affinity);
-}
-
-TEST_CASE("a rank whose CPUs run at a lower clock is told so, where that explains what it computes longer") {
-  const auto with_clocks = [](double cpu_seconds, std::optional<double> own, std::optional<double> other) {
-    LaunchedTraining launched = slow_rank({10, 0, 0}, {cpu_seconds, 0, 0}, {4, 5, 6, 8});
-    PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
-    for (TreeUse* use : {&*full.before, &*full.after}) {
-      use->branches[0].clock_hz = other;
-      use->branches[1].clock_hz = own;
-    }
-    return cause_of(launched);
-  };
-  const auto cause = with_clocks(20, 1.5e9, 3e9);
-  REQUIRE(cause);
-  CHECK(cause->cause == DelayCauseRecord::Cause::clock);
-  CHECK(says(cause->text, "the CPUs of rank 1 run at 1.5 GHz, those of the others at 3 GHz at least"));
-  CHECK(with_clocks(20, 2.9e9, 3e9)->cause == DelayCauseRecord::Cause::compute);
-  CHECK(with_clocks(30, 2.5e9, 3e9)->cause == DelayCauseRecord::Cause::compute);  // a fifth of the clock is not three times the time
-  CHECK(with_clocks(20, 1.5e9, std::nullopt)->cause == DelayCauseRecord::Cause::compute);
-  CHECK_FALSE(with_clocks(10, 1.5e9, 3e9));  // it is idle, and computes no longer
-}
-
-TEST_CASE("no cause is told of what a rank does outside of its steps, nor of few cores that it does not use up") {
-  CHECK_FALSE(cause_of(slow_rank({10, 0, 0}, {4, 0.5, 0})));
-  LaunchedTraining outside = slow_rank({10, 0, 0}, {20, 9, 0});
-  PhaseMeasurement& full = outside.training.phases[AttachPhase::full];
-  full.by_rank.clear();
-  for (int i = 0; i < 8; ++i) {
-    full.by_rank[0].push_back(window_of(0, 0.040, 0, 0.030));
-    full.by_rank[1].push_back(window_of(0, 0.010, 0.030));
-  }
-  const ProfileResult result = profile_of(outside);
-  REQUIRE(result.waits->delaying_rank == 1);
-  CHECK_FALSE(result.waits->delay_cause);
 }
 
 TEST_CASE("numbers of CPUs are told as ranges") {
@@ -418,16 +328,21 @@ TEST_CASE("where a thread of the script fetches batches, what steps wait for is 
   result = profile_of(launched);
   REQUIRE(result.bottleneck);
   CHECK(result.bottleneck->detail == "accelerator");
-  CHECK_FALSE(finds(result, "waits-not-separable"));
 }
 
-TEST_CASE("where a thread of the script fetches batches and neither prep nor compute explains the rate, that is said by name") {
+TEST_CASE("where a thread of the script fetches batches and prep keeps up, a rate below G is delivery, or inconclusive without its parts") {
   LaunchedTraining launched = prep_bound();
   launched.training.notes.push_back({"loader-in-thread", "The script fetches its batches in a thread of its own."});
   launched.training.drains = {drain_of(2, 0.005)};
+  CHECK(profile_of(launched).bottleneck->detail == "delivery");
+  launched.training.cached_not_separable = true;
+  launched.training.phases.erase(AttachPhase::cached);
+  launched.training.phases[AttachPhase::full].before->storage_bytes = 0;
+  launched.training.phases[AttachPhase::full].after->storage_bytes = 1'000'000'000;
   const ProfileResult result = profile_of(launched);
-  CHECK_FALSE(result.bottleneck);
-  CHECK(says(finding_of(result, "waits-not-separable").message, "not separable"));
+  CHECK_FALSE(result.stalls);
+  CHECK_FALSE(result.bottleneck->confident);
+  CHECK(says(result.bottleneck->reason, "what else steps wait for is not seen: inconclusive"));
 }
 
 TEST_CASE("G of fewer batches than 16 is told") {

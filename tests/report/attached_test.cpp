@@ -156,24 +156,31 @@ TEST_CASE("a rank that delays the others is in the first line") {
   CHECK(says(console_summary(result, {}), "outside"));
 }
 
-TEST_CASE("of a rank that delays the others, the cause, what the others would take and their ranges are told") {
+TEST_CASE("of a rank that delays the others, its cores, what the others would take and their ranges are told") {
   ProfileResult result = launched();
   result.waits->step_seconds = 0.03;
   result.waits->delaying_rank = 5;
   for (int rank = 0; rank < 6; ++rank)
     result.waits->by_rank.push_back({rank, {0.001 * rank, 0.1}, {rank == 5 ? 0 : 0.015, 0.5}, {0.01, 0.4}, {0, 0}});
   result.waits->by_rank[5].data.seconds_per_step = 0.02;
-  result.waits->delay_cause = DelayCauseRecord{DelayCauseRecord::Cause::affinity, "rank 5 may use 2 cores (14-15), the others 16"};
+  for (RankWaitsRecord& rank : result.waits->by_rank) rank.cores = 16;
+  result.waits->by_rank[5].cores = 2;
+  result.waits->by_rank[5].cpus = "14-15";
   const std::string page = console_summary(result, {Colour::off, 200});
   CHECK(says(page, "without this delay at best 14 ms (2.1x)"));
-  CHECK(says(page, "cause     rank 5 may use 2 cores (14-15), the others 16"));
+  CHECK(says(page, "Look at the cores of rank 5 first: it may use 2 (14-15), the others 16 (taskset"));
   CHECK(says(page, "others"));
   CHECK(says(page, "0 s to 4 ms"));
-  CHECK(says(page, "let it use as many cores as the others"));
   // The others' loaders had the delay to prepare ahead in.
   for (RankWaitsRecord& rank : result.waits->by_rank) rank.supply_seconds_per_step = rank.rank == 5 ? 0.1 : 0.02;
   CHECK(says(console_summary(result, {Colour::off, 200}), "without this delay about 20 ms (1.5x)"));
   CHECK_FALSE(says(page, "\n   3 "));
+  result.waits->by_rank[0].cores = 12;
+  CHECK(says(console_summary(result, {Colour::off, 200}), "the others 12 or more"));
+  for (const int few : {2, 0}) {  // As many as it, and not known.
+    result.waits->by_rank[0].cores = few;
+    CHECK(says(console_summary(result, {Colour::off, 200}), "Find out why the loader of rank 5 is slower"));
+  }
 }
 
 TEST_CASE("a bottleneck other than prep and compute is named in the first line, with what to do first") {
@@ -268,8 +275,10 @@ TEST_CASE("where a thread of the script fetches batches, the first line says not
   full.samples_per_s = 1600;
   result.runs.push_back(full);
   CHECK(console_summary(result, {}).starts_with("BOTTLENECK: prep (CPU). By its rates, the GPU waits 50 % of the time."));
-  result.bottleneck.reset();
   result.prep_by_workers.clear();
+  result.bottleneck->detail = "delivery";
+  CHECK(says(console_summary(result, {}), "Fetch the batches without that thread"));
+  result.bottleneck.reset();
   std::string page = console_summary(result, {});
   CHECK(says(page, "Not separable: the script fetches its batches in another thread"));
   CHECK(says(page, "Fetch the batches without that thread"));

@@ -125,11 +125,11 @@ def beside(record, first, batches):
     return batches * record.each_step // first.each_step
 
 
-def _pipe(workers, record):
+def _pipe(workers):
     """By which workers say what they compute; nothing where the launcher's folder takes none."""
     from .stages import Pipe  # It imports more than a script without workers has.
     try:
-        return Pipe(workers, record.recipe['collate_fn'])
+        return Pipe(workers)
     except (OSError, KeyError):  # The script has other rights by now, or another environment.
         return None
 
@@ -139,7 +139,7 @@ class _Source:
 
     def __init__(self, record, workers, batches, warm):
         self.record = record
-        self._pipe = _pipe(workers, record) if workers and not warm else None
+        self._pipe = _pipe(workers) if workers and not warm else None
         self.restarts = 0
         self.given = 0
         self.lists = record.lists[:batches or None] if warm or not record.warmed else record.lists[:record.warmed]
@@ -336,8 +336,8 @@ def drain(records, workers, batches, seconds, which):
     batch = None
     if error is None and not warm and workers and len(times) > 1 and len(sources) == 1:
         busy_takes, takes = sources[0].take_over((times[-1] - times[0]) / (len(times) - 1) / 1e9)
-    message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error,
-               'loaders': len(records)}
+    message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts,
+               'error': error}
     if used is not None:
         message['cpu'] = used
     message['takes'], message['busy_takes'] = list(takes), list(busy_takes)

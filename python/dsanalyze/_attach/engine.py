@@ -409,7 +409,8 @@ class Engine:
             iterator = record.current.iterator() if record.current is not None else None
             if iterator is not None:
                 record.facts['samples'], record.facts['batches'] = record.kind.lengths(iterator, record.facts, self.careful)
-        self.send(dict(record.facts, t='loader', primary=record is self.roles.primary, made_anew=record.made_anew))
+        if record is self.roles.primary:
+            self.send(dict(record.facts, t='loader', made_anew=record.made_anew))
         record.introduced = True
         if record.goes_on:
             self.note('stream-goes-on', 'What is watched is its own iterator, and no second pass can be begun beside it: its rate alone was measured on the batches that '

@@ -21,7 +21,7 @@ class Record:
         self.served = 0  # Batches, of all passes.
         self.sampling = 0  # Nanoseconds in which its sampler chose batches since a checkpoint, but for the first of each pass.
         self.training = False
-        self.introduced = False  # The launcher has heard of it.
+        self.introduced = False  # It is known to train, and so are its facts.
         self.each_step = 1  # Batches that a step takes of it.
         self.lists = []
         self.replay = None

@@ -28,8 +28,7 @@ class Pipe:
 
     opened = 0
 
-    def __init__(self, workers, collate=None):
-        self._collate = collate
+    def __init__(self, workers):
         Pipe.opened += 1
         self._path = os.path.join(os.path.dirname(os.environ['DSANALYZE_ATTACH']), 'stages-{}-{}'.format(os.getpid(), Pipe.opened))
         os.mkfifo(self._path, 0o600)
@@ -38,7 +37,7 @@ class Pipe:
 
     def init(self, original):
         """A worker_init_fn that begins to look, and then is the original one."""
-        return Looking(self._path, self._interval, self._collate, original)
+        return Looking(self._path, self._interval, original)
 
     def take(self):
         """What was seen, the most CPU time first; closes the pipe."""
@@ -59,39 +58,31 @@ class Pipe:
         stages = {}
         for line in text.decode('utf-8', 'replace').splitlines():
             parts = line.split('\t')
-            if len(parts) != 6 or not all(parts[at].isdigit() for at in (0, 1, 2, 5)):
+            if len(parts) != 4 or not parts[0].isdigit() or not parts[3].isdigit():
                 continue
-            key = tuple(parts[3:])
-            stage = stages.setdefault(key, {'name': parts[3], 'file': parts[4], 'line': int(parts[5]), 'count': 0, 'cpu': 0, 'main': 0, 'collates': False})
+            key = tuple(parts[1:])
+            stage = stages.setdefault(key, {'name': parts[1], 'file': parts[2], 'line': int(parts[3]), 'count': 0, 'cpu': 0})
             stage['count'] += 1
             stage['cpu'] += int(parts[0])
-            stage['main'] += int(parts[1])
-            stage['collates'] |= parts[2] == '1'
         return sorted(stages.values(), key=lambda stage: -stage['cpu'])[:most_stages]
 
 
 class Looking:
     """A worker_init_fn, for workers of every kind: those that are no forks get a copy of it."""
 
-    def __init__(self, path, interval, collate, original):
-        self.path, self.interval, self.collate, self.original = path, interval, collate, original
+    def __init__(self, path, interval, original):
+        self.path, self.interval, self.original = path, interval, original
 
     def __call__(self, worker):
         try:
             # Else code that keeps the interpreter's lock for milliseconds is passed over, and what lets go of it next is seen in its place.
             sys.setswitchinterval(min(sys.getswitchinterval(), switch_seconds))
             pipe = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            threading.Thread(target=_look, args=(pipe, self.interval, threading.get_ident(), _code_of(self.collate)), daemon=True).start()
+            threading.Thread(target=_look, args=(pipe, self.interval, threading.get_ident()), daemon=True).start()
         except Exception:  # Without it nothing is known of this worker.
             pass
         if self.original is not None:
             self.original(worker)
-
-
-def _code_of(function):
-    """What runs when it is called: of a function, of a partial one, of an object."""
-    function = getattr(function, 'func', function)
-    return getattr(function, '__code__', None) or getattr(getattr(type(function), '__call__', None), '__code__', None)
 
 
 def _clock_of(thread):
@@ -107,8 +98,8 @@ class _Threads:
         self._used = {}
         self._all = time.process_time_ns()
 
-    def spent(self):
-        """(thread, nanoseconds, of these its own) of each."""
+    def spent(self, least=0):
+        """(thread, nanoseconds) of each; without the main one where it used less than `least` itself, as it waits for another that used more."""
         before, self._all = self._all, time.process_time_ns()
         rest, own_of_main, spent = self._all - before, 0, []
         for each in threading.enumerate():
@@ -123,11 +114,12 @@ class _Threads:
             if thread == self._main:
                 own_of_main = used - last
             elif thread != self._own:
-                spent.append((thread, used - last, 0))
-        return [(self._main, own_of_main + max(rest, 0), own_of_main), *spent]
+                spent.append((thread, used - last))
+        waits = own_of_main < least and any(used >= least for _, used in spent)
+        return spent if waits else [(self._main, own_of_main + max(rest, 0)), *spent]
 
 
-def _look(pipe, interval, main, collate):
+def _look(pipe, interval, main):
     """Until the worker ends, or its drain."""
     try:
         threads, last_at = _Threads(main), time.monotonic_ns()
@@ -142,14 +134,13 @@ def _look(pipe, interval, main, collate):
             # machine a thread has only a part of a core.
             counted = min(1.0, planned * 1e9 / max(passed, 1))
             frames = sys._current_frames()
-            least, used = least_busy * planned * 1e9, threads.spent()
-            waits = used[0][2] < least and any(spent >= least for _, spent, _ in used[1:])  # The main thread, for the others.
-            for thread, spent, own in used[waits:]:
-                frame = frames.get(thread)
-                stage = stage_of(frame, thread == main) if spent >= least else None
+            least = least_busy * planned * 1e9
+            for thread, spent in threads.spent(least):
+                stage = stage_of(frames.get(thread), thread == main) if spent >= least else None
                 if stage is None:
                     continue
-                line = '{}\t{}\t{:d}\t{}\t{}\t{}\n'.format(int(counted * spent), int(counted * own), _collates(frame, collate), *(str(part).replace('\t', ' ').replace('\n', ' ') for part in stage)).encode('utf-8', 'replace')
+                place = (str(part).replace('\t', ' ').replace('\n', ' ') for part in stage)
+                line = '{}\t{}\t{}\t{}\n'.format(int(counted * spent), *place).encode('utf-8', 'replace')
                 try:
                     if len(line) <= 4096:
                         os.write(pipe, line)
@@ -192,15 +183,6 @@ def stage_of(frame, fetches=True):
 
 def _is_users(code):
     return code.co_filename[:1] != '<' and not code.co_filename.startswith(_standard_library) and not any(part in code.co_filename for part in ('/site-packages/', '/dist-packages/'))
-
-
-def _collates(frame, collate):
-    """Whether the loader's collate function is called."""
-    while frame is not None:
-        if frame.f_code is collate:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _hands_on(code, owner):

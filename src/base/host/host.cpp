@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -216,19 +215,6 @@ CpuSample sample_cpu(const HostFacts& host, const std::filesystem::path& root) {
   } catch (const Error&) {
     return {};
   }
-}
-
-std::optional<double> cpu_clock(const std::vector<int>& cpus, const std::filesystem::path& root) {
-  double sum = 0;
-  int shown = 0;
-  for (const int cpu : cpus) {
-    std::ifstream file(root / fmt::format("sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq", cpu));
-    double kilohertz = 0;
-    if (!(file >> kilohertz) || kilohertz <= 0) continue;
-    sum += kilohertz * 1e3;
-    ++shown;
-  }
-  return shown > 0 ? std::optional(sum / shown) : std::nullopt;
 }
 
 double others_cpu_share(const CpuSample& before, const CpuSample& after, const HostFacts& host) {

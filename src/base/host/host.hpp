@@ -66,10 +66,6 @@ CpuSample sample_cpu(const HostFacts& host, const std::filesystem::path& root = 
 /// With a quota below the CPUs allowed, what others use of the rest takes nothing from us.
 double others_cpu_share(const CpuSample& before, const CpuSample& after, const HostFacts& host);
 
-/// The clock at which CPUs run now, the mean of `cpus` in Hz, as cpufreq has it; absent where the kernel shows it of none of them, as in most virtual
-/// machines.
-std::optional<double> cpu_clock(const std::vector<int>& cpus, const std::filesystem::path& root = "/");
-
 /// Raises this process's limit of open files to `wanted` where it is lower, as far as the hard limit allows. Returns the limit that holds then.
 std::uint64_t allow_open_files(std::uint64_t wanted);
 /// Files, sockets and the like that this process has open (0 if unknown).

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <thread>
 
 #include "base/error.hpp"
@@ -56,30 +55,6 @@ std::optional<double> storage_wait(const std::filesystem::path& proc) {
   }
 }
 
-/// Of one thread, or of a process's main one: seconds in which it computed, and in which it was ready to and had no core.
-struct ThreadTime {
-  double computed = 0;
-  double waited = 0;
-};
-ThreadTime time_of_thread(const std::filesystem::path& thread) {
-  try {
-    std::istringstream text(read_file(thread / "schedstat"));  // "RUN WAITED SLICES" in nanoseconds
-    ThreadTime time;
-    if (text >> time.computed >> time.waited) return {time.computed * 1e-9, time.waited * 1e-9};
-  } catch (const Error&) {
-    // It has ended.
-  }
-  return {};
-}
-
-/// Of all threads of a process: in which they were ready to compute and had no core.
-double waited_for_cores(const std::filesystem::path& process) {
-  double waited = 0;
-  std::error_code ignored;
-  for (const auto& thread : std::filesystem::directory_iterator(process / "task", ignored)) waited += time_of_thread(thread.path()).waited;
-  return waited;
-}
-
 bool has_ended(const ProcessFacts& process) { return process.state == 'Z' || process.state == 'X'; }
 
 }  // namespace
@@ -106,17 +81,6 @@ TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to) {
   };
   for (const auto bytes : {&TreeUse::storage_bytes, &TreeUse::traced_bytes, &TreeUse::network_bytes}) move(bytes);
   for (const auto seconds : {&TreeUse::machine_cpu_seconds, &TreeUse::storage_wait_seconds}) move(seconds);
-  later.branches = use.branches;
-  for (auto& [key, branch] : later.branches) {
-    const auto begin = from.branches.find(key);
-    const auto end = to.branches.find(key);
-    if (begin == from.branches.end() || end == to.branches.end()) continue;
-    branch.cpu_seconds += end->second.cpu_seconds - begin->second.cpu_seconds;
-    branch.waited_seconds += end->second.waited_seconds - begin->second.waited_seconds;
-    branch.main_busy_seconds += end->second.main_busy_seconds - begin->second.main_busy_seconds;
-    if (branch.storage_bytes && begin->second.storage_bytes && end->second.storage_bytes)
-      *branch.storage_bytes += *end->second.storage_bytes - *begin->second.storage_bytes;
-  }
   return later;
 }
 
@@ -145,33 +109,6 @@ TreeUse ProcessTree::use() const {
   for (const ProcessFacts& process : counted_processes) add_io(process.pid);
   use.storage_wait_seconds = storage_wait(m_proc);
   return use;
-}
-
-std::map<int, BranchUse> ProcessTree::branches(const std::map<int, int>& numbers) const {
-  std::map<int, BranchUse> branches;
-  const std::vector<ProcessFacts> all = list_processes(m_proc);
-  for (const auto& [pid, number] : numbers) {
-    // A rank may have started another one, which is a branch of its own.
-    std::vector<ProcessFacts> without = all;
-    std::erase_if(without, [&numbers, pid = pid](const ProcessFacts& process) { return process.pid != pid && numbers.contains(process.pid); });
-    std::vector<ProcessFacts> branch = descendants(std::move(without), pid);
-    std::ranges::copy_if(all, std::back_inserter(branch), [pid = pid](const ProcessFacts& process) { return process.pid == pid; });
-    BranchUse& use = branches[number];
-    const ThreadTime main = time_of_thread(m_proc / std::to_string(pid));
-    use.main_busy_seconds = main.computed + main.waited;
-    for (const ProcessFacts& process : branch) {
-      use.cpu_seconds += process.cpu_seconds + process.children_cpu_seconds;
-      const std::filesystem::path folder = m_proc / std::to_string(process.pid);
-      use.waited_seconds += waited_for_cores(folder);
-      try {
-        const auto bytes = counted(read_file(folder / "io"), "\nread_bytes: ");
-        if (bytes && use.storage_bytes) *use.storage_bytes += *bytes;
-      } catch (const Error&) {
-        if (process.pid == pid) use.storage_bytes.reset();
-      }
-    }
-  }
-  return branches;
 }
 
 Bytes requested_by_threads(const std::filesystem::path& process) {

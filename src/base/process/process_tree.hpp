@@ -13,15 +13,6 @@
 
 namespace dsanalyze {
 
-/// What a process and its descendants used up to now.
-struct BranchUse {
-  double cpu_seconds = 0;                  ///< user and system time, of those that have ended too
-  double waited_seconds = 0;               ///< of the living ones' threads: ready to compute, and without a core
-  std::optional<Bytes> storage_bytes = 0;  ///< as TreeUse's
-  double main_busy_seconds = 0;            ///< of the process's own main thread: computing, and ready to
-  std::optional<double> clock_hz{};        ///< of the CPUs that it may use, at the look; absent where not asked for
-};
-
 /// What processes used up to now.
 struct TreeUse {
   Nanoseconds at = 0;                      ///< of the look
@@ -34,8 +25,7 @@ struct TreeUse {
   std::optional<double>
       machine_cpu_seconds{};  ///< of all programs on the cores that this process may use, but for its own; absent where not asked for
   std::optional<double>
-      storage_wait_seconds{};           ///< in which some process of the machine waited for storage; absent where the kernel does not count it
-  std::map<int, BranchUse> branches{};  ///< of single processes, by a number of the caller's; empty where not asked for
+      storage_wait_seconds{};  ///< in which some process of the machine waited for storage; absent where the kernel does not count it
 };
 
 /// `use` as if what was used between `from` and `to` had been used before it. The processes are those at `to`.
@@ -63,9 +53,6 @@ class ProcessTree {
   /// What the descendants used, with those that have ended: the kernel adds what a collected process used to its parent. So what `root` itself has
   /// used is in it, unless the caller takes it off by a look before it starts anything.
   [[nodiscard]] TreeUse use() const;
-  /// Of single processes, with those of their descendants that belong to no other one of them. `numbers` has a number of the caller's for each PID;
-  /// the result is by these numbers.
-  [[nodiscard]] std::map<int, BranchUse> branches(const std::map<int, int>& numbers) const;
   /// The memory that each uses now, by PID, without pages of files: of what several share, each has its part (PSS). Without those of which the kernel
   /// does not say it. It looks at each of their pages, which takes milliseconds for a gigabyte.
   [[nodiscard]] std::map<int, Bytes> memory() const;

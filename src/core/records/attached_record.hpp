@@ -65,20 +65,6 @@ struct RankWaitsRecord {
       supply_seconds_per_step{};  ///< its loader's, for a step's batches, when it is drained: no step of the rank is shorter in the long run
 };
 
-/// Why a rank takes longer than the others.
-struct DelayCauseRecord {
-  enum class Cause {
-    affinity,  ///< it may use fewer CPUs
-    storage,   ///< more of its data comes from storage
-    cores,     ///< its threads wait for cores
-    compute,   ///< its processes compute longer for a sample
-    clock      ///< the same, as its CPUs run at a lower clock
-  };
-  Cause cause = Cause::affinity;
-  std::string text;
-};
-constexpr std::array<const char*, 5> names_of(DelayCauseRecord::Cause /*type*/) { return {"affinity", "storage", "cores", "compute", "clock"}; }
-
 /// The mean time from the end of one epoch to the first batch of the next, of the lowest rank.
 struct BetweenEpochsRecord {
   std::uint64_t epochs = 0;  ///< ends of epochs that were seen
@@ -104,9 +90,8 @@ struct WaitsRecord {
   WaitRecord unexplained;
   std::optional<WaitRecord> sampler{};  ///< of all parts: choosing the samples of batches, in the training's own process
   std::optional<BetweenEpochsRecord> between_epochs{};
-  std::optional<int> delaying_rank{};             ///< makes all others wait: what it takes longer for than they do is its part that says why
-  std::optional<DelayCauseRecord> delay_cause{};  ///< of it; nothing where none was seen
-  std::vector<RankWaitsRecord> by_rank;           ///< where there are several
+  std::optional<int> delaying_rank{};    ///< makes all others wait: what it takes longer for than they do is its part that says why
+  std::vector<RankWaitsRecord> by_rank;  ///< where there are several
 };
 
 /// The finding that other programs had the cores while P was measured, and not while the training ran as found, or the other way round.
@@ -151,14 +136,13 @@ bool has_files_of_its_own(const FilesPerSample& files);
 /// Whether it is one file.
 bool is_one_file_each(const FilesPerSample& files);
 
-/// A part of what makes a loader's batches, of the CPU time of the workers' main threads.
+/// A part of what makes a loader's batches, of the workers' CPU time.
 struct StageRecord {
   std::string name;    ///< "RandomResizedCrop", "train.py:23 augment"
   std::string file{};  ///< of the function
   int line = 0;        ///< where it was found first
   double fraction = 0;
   std::optional<Interval> ci95_fraction{};  ///< by how often the workers were looked at
-  bool collates = false;                    ///< the function that makes batches of samples
 };
 
 /// What a place of the script takes time for beside the training's own steps, while it runs as found; of the rank where it takes most.

@@ -323,7 +323,6 @@ struct ProfileResult {
   std::optional<WaitsRecord> waits;                ///< with `command`
   std::optional<LaunchRecord> launch;              ///< with `command`
   std::optional<FixRecord> fix;                    ///< with `command`: where a change was found that makes it faster
-  std::optional<double> hot_main_threads{};        ///< of that CPU time, the part of the workers' main threads, which `hot` divides
   std::optional<SteadyRecord> predicted_steady{};  ///< with `command`
   std::optional<OwnPrepRecord> own_prep{};         ///< with `command`: where dsanalyze.Loader could take the place of its loader
   std::vector<ScriptCostRecord> script_costs;      ///< with `command`: those that take longest first; may be empty

@@ -151,24 +151,6 @@ void find_odd_steps(const LaunchedTraining& launched, ProfileResult& result) {
   find_few_batches(phase->second, result);
 }
 
-void find_several_loaders(const AttachedTraining& training, ProfileResult& result) {
-  int drained = 1;
-  for (const DrainMeasurement& drain : training.drains)
-    for (const auto& [rank, message] : drain.by_rank) drained = std::max(drained, message.loaders);
-  if (drained > 1)
-    result.findings.push_back(
-        {"several-loaders", Severity::info,
-         fmt::format("a step takes batches of {} loaders: P is what they deliver together, as many of each as a step takes, in samples of the first.",
-                     drained)});
-  const std::size_t others = training.other_loaders.size() + 1;
-  if (!training.drains.empty() && others > static_cast<std::size_t>(drained))
-    result.findings.push_back(
-        {"loaders-not-drained", Severity::info,
-         fmt::format("{} loaders serve training steps, and P is that of {}: the others were between two epochs, or the script had "
-                     "all of their batches already.",
-                     others, drained)});
-}
-
 /// A training cannot take more than its loader prepares.
 void find_prep_below_found(ProfileResult& result) {
   const RunRecord* const full = result.run("full");
@@ -225,7 +207,6 @@ void find_attached_problems(const LaunchedTraining& launched, const LaunchSettin
             {"drain-failed", Severity::warning,
              fmt::format("draining the loader with {} worker{} failed after {} batch{}: {}", drain.workers, drain.workers == 1 ? "" : "s",
                          drained.delivered.size(), drained.delivered.size() == 1 ? "" : "es", printable(drained.error))});
-  find_several_loaders(launched.training, result);
   find_prep_beside_others(result);
   find_prep_below_found(result);
   if (const RankCount ranks = launched.training.rank_count(); mode == AttachMode::passive && ranks.elsewhere() > 0)

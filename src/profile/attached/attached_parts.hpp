@@ -36,11 +36,8 @@ std::vector<double> data_waits(const std::map<int, std::vector<StepWindow>>& win
 /// What each rank's loader supplies when it is drained: RankWaitsRecord::supply_seconds_per_step.
 void take_supplies(const AttachedTraining& training, WaitsRecord& waits);
 
-// delay_cause.cpp
-
-/// The CPUs of each rank, and why `waits.delaying_rank` takes longer than the others, where that shows in what the system counts. Pure.
-void take_delay_cause(const AttachedTraining& training, WaitsRecord& waits);
-
+/// The CPUs that each rank may use.
+void take_cpus(const AttachedTraining& training, WaitsRecord& waits);
 /// "0-3,8" of rising numbers.
 std::string cpus_text(const std::vector<int>& cpus);
 
@@ -51,8 +48,8 @@ void take_drains(const AttachedTraining& training, ProfileResult& result);
 
 // hot_stages.cpp
 
-/// ProfileResult::hot and hot_main_threads: what the workers computed while the loader was drained, where they were looked at often enough; the parts
-/// of 1 % and more. Threads: one at a time.
+/// ProfileResult::hot: what the workers computed while the loader was drained, where they were looked at often enough; the parts of 1 % and more.
+/// Threads: one at a time.
 void take_hot_stages(const AttachedTraining& training, ProfileResult& result);
 
 // script_costs.cpp

@@ -201,14 +201,6 @@ std::optional<ProfileResult::Stalls> attached_stalls(const AttachedTraining& tra
   return ProfileResult::Stalls{stalls[0], stalls[2], stalls[3], stalls[1]};
 }
 
-/// Whether the training as found falls short of G, though P does not: where a thread fetches batches, nothing tells waiting for them from other work.
-bool falls_short_unseen(const AttachedTraining& training, const ProfileResult& result) {
-  const RunRecord* const full = result.run("full");
-  if (!training.fetched_in_thread() || full == nullptr || !result.ingestion || !result.prep) return false;
-  return result.prep->samples_per_s >= result.ingestion->samples_per_s && full->samples_per_s < (1 - least_loss) * result.ingestion->samples_per_s &&
-         full->ci95_samples_per_s.high < result.ingestion->ci95_samples_per_s.low;
-}
-
 /// Whether prep and training take turns, so that their times add up. What is watched may prepare ahead in threads of its own: then a step waits for
 /// the rest of a batch's time alone.
 bool takes_turns(const AttachedTraining& training, const ProfileResult& result) {
@@ -268,12 +260,13 @@ BottleneckRecord rate_bottleneck(const AttachedTraining& training, const Profile
   const bool waits = result.waits && result.waits->data.fraction > least_turn;
   const bool apart = in_turn || !known_interval(demand).overlaps(known_interval(prep));
   const bool prep_lower = in_turn ? waits : prep.samples_per_s < demand.samples_per_s;
-  BottleneckRecord record = prep_lower ? prep_bottleneck(training, result, apart) : beyond_prep(result, apart);
+  BottleneckRecord record = prep_lower ? prep_bottleneck(training, result, apart) : beyond_prep(result, apart && result.waits);
   if (record.detail != "storage")
     record.reason += fmt::format("{} [P] against {} [G] samples/s; {}", format_number(prep.samples_per_s), format_number(demand.samples_per_s),
-                                 in_turn ? "without workers, prep and training take turns"
-                                 : apart ? "their 95 % intervals do not overlap"
-                                         : "their 95 % intervals overlap: inconclusive");
+                                 in_turn                        ? "without workers, prep and training take turns"
+                                 : !apart                       ? "their 95 % intervals overlap: inconclusive"
+                                 : !prep_lower && !result.waits ? "what else steps wait for is not seen: inconclusive"
+                                                                : "their 95 % intervals do not overlap");
   return record;
 }
 
@@ -308,7 +301,7 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   if (is_sampler(result))
     return BottleneckRecord{"cpu", "sampler", result.trusted,
                             fmt::format("choosing samples takes {} of the training's time", format_share(sampler_fraction(*result.waits))), "gpu"};
-  if (!result.ingestion || !result.prep || falls_short_unseen(training, result)) return std::nullopt;
+  if (!result.ingestion || !result.prep) return std::nullopt;
   BottleneckRecord record = result.stalls ? loss_bottleneck(training, result) : rate_bottleneck(training, result);
   if (record.detail == "accelerator" && is_launch_bound(result)) record = {"cpu", "launching", record.confident, launching_reason(result), "gpu"};
   if (result.finds(beside_others_code)) {
@@ -355,7 +348,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
 
   if (auto full = run_of(training, AttachPhase::full)) {
     if (!training.fetched_in_thread()) result.waits = waits_of(training.phases.at(AttachPhase::full));
-    if (result.waits) take_delay_cause(training, *result.waits);
+    if (result.waits) take_cpus(training, *result.waits);
     if (settings.plan.phases == Conductor::Phases::full_and_prep && result.waits)
       result.ingestion = rate_without_waiting(training.phases.at(AttachPhase::full));
     result.runs.push_back(std::move(*full));
@@ -387,14 +380,6 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     leave_out_hidden(std::max(1 - result.run("full")->samples_per_s / result.ingestion->samples_per_s, 0.0), *result.waits);
   }
   result.bottleneck = bottleneck_of(training, result);
-  if (!result.bottleneck && falls_short_unseen(training, result))
-    result.findings.push_back(
-        {"waits-not-separable", Finding::Severity::warning,
-         fmt::format(
-             "the training as found takes {} samples/s, and could take {} [G]; its loader delivers {} [P]. Whether its steps wait for batches or "
-             "for something else is not separable, as a thread of the script fetches them.",
-             format_number(result.run("full")->samples_per_s), format_number(result.ingestion->samples_per_s),
-             format_number(result.prep->samples_per_s))});
   return result;
 }
 

@@ -1,8 +1,11 @@
 #include "attached_parts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 
 #include "base/statistics.hpp"
 
@@ -116,6 +119,26 @@ void take_supplies(const AttachedTraining& training, WaitsRecord& waits) {
     const double samples = sum(drained->second.samples) / static_cast<double>(drained->second.samples.size());
     if (const double rate = estimate_of_ratio(stretches_of(alone)).value; rate > 0) rank.supply_seconds_per_step = samples / rate;
   }
+}
+
+std::string cpus_text(const std::vector<int>& cpus) {
+  std::string text;
+  for (std::size_t at = 0; at < cpus.size();) {
+    std::size_t last = at;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", cpus[at]);
+    if (last > at) text += fmt::format("-{}", cpus[last]);
+    at = last + 1;
+  }
+  return text;
+}
+
+void take_cpus(const AttachedTraining& training, WaitsRecord& waits) {
+  for (RankWaitsRecord& each : waits.by_rank)
+    if (const auto cpus = training.cpus.find(each.rank); cpus != training.cpus.end()) {
+      each.cores = static_cast<int>(cpus->second.size());
+      each.cpus = cpus_text(cpus->second);
+    }
 }
 
 void leave_out_hidden(double lost_fraction, WaitsRecord& waits) {

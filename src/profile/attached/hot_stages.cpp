@@ -29,7 +29,6 @@ void take_hot_stages(const AttachedTraining& training, ProfileResult& result) {
   constexpr double least_fraction = 0.01;
   std::uint64_t looks = 0;
   double seconds = 0;
-  double main_seconds = 0;
   std::map<std::string, StageRecord> stages;
   std::map<std::string, double> hottest_line;
   for (const auto* drains : {&training.drains, &training.further_drains})
@@ -38,7 +37,6 @@ void take_hot_stages(const AttachedTraining& training, ProfileResult& result) {
         for (const DrainedMessage::Stage& stage : drained.stages) {
           looks += stage.count;
           seconds += stage.cpu_seconds;
-          main_seconds += stage.main_seconds;
           StageRecord& taken = stages.try_emplace(stage.name, StageRecord{stage.name, stage.file, stage.line, 0}).first->second;
           taken.fraction += stage.cpu_seconds;
           double& most = hottest_line[stage.name];  // Of all its lines, that one is named.
@@ -47,10 +45,8 @@ void take_hot_stages(const AttachedTraining& training, ProfileResult& result) {
             taken.file = stage.file;
             taken.line = stage.line;
           }
-          taken.collates |= stage.collates;
         }
   if (looks < least_looks || seconds <= 0) return;
-  result.hot_main_threads = std::min(main_seconds / seconds, 1.0);
   std::vector<StageRecord>& hot = result.hot;
   for (auto& [name, stage] : stages) {
     stage.fraction /= seconds;

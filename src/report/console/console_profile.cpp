@@ -362,7 +362,7 @@ std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
     table.add({"others", range(&RankWaitsRecord::data), range(&RankWaitsRecord::compute), range(&RankWaitsRecord::outside),
                range(&RankWaitsRecord::ranks)});
   }
-  return "\n" + table.text(width) + (waits.delay_cause ? labelled("cause", printable(waits.delay_cause->text), width) : "");
+  return "\n" + table.text(width);
 }
 
 /// "pil_loader 61 %, RandomResizedCrop 19 % of worker CPU time".

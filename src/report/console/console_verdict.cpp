@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/text/text.hpp"
 #include "core/records/rate_text.hpp"
 #include "report/document/profile_text.hpp"
 #include "report/document/record_texts.hpp"
@@ -153,24 +154,6 @@ std::string late_batches(const ProfileResult& result) {
       format_share(result.waits->data.fraction));
 }
 
-const char* what_helps(DelayCauseRecord::Cause cause) {
-  switch (cause) {
-    case DelayCauseRecord::Cause::affinity:
-      return "let it use as many cores as the others (taskset, the launcher's binding of cores, a cpuset)";
-    case DelayCauseRecord::Cause::storage:
-      return "let it find its data in memory as the others do: give its server as much memory, or its files as fast a storage";
-    case DelayCauseRecord::Cause::cores:
-      return "keep other programs off its cores, or let it start fewer threads and workers";
-    case DelayCauseRecord::Cause::compute:
-      return "give it samples like the others' (a sampler that shuffles, batches by equal cost)";
-    case DelayCauseRecord::Cause::clock:
-      return "let its CPUs run as fast as the others' (`dsanalyze doctor` names the governor and limits; heat and power limits slow CPUs, too)";
-  }
-  return "";
-}
-
-std::string delay_remedy(DelayCauseRecord::Cause cause, int rank) { return fmt::format("Rank {} delays all others: {}.", rank, what_helps(cause)); }
-
 /// Why a rank is the verdict: what the ranks take by themselves.
 std::string delay_confidence(const WaitsRecord& waits) {
   double own = 0;
@@ -183,19 +166,40 @@ std::string delay_confidence(const WaitsRecord& waits) {
                      format_seconds(own), format_seconds(others));
 }
 
-std::string launched_first_step(const ProfileResult& result) {
-  if (result.waits && result.waits->delaying_rank) {
-    const int rank = *result.waits->delaying_rank;
-    if (result.waits->delay_cause) return delay_remedy(result.waits->delay_cause->cause, rank);
-    switch (delay_of(result.waits->by_rank, rank)) {
-      case RankDelay::data:
-        return fmt::format("Find out why the loader of rank {} is slower than the others': its cores, its storage, other processes.", rank);
-      case RankDelay::compute:
-        return fmt::format("Find out why rank {} computes longer than the others: its device, its share of the batch, other processes.", rank);
-      case RankDelay::outside:
-        return fmt::format("Let rank {} do less between its steps: all others wait while it writes checkpoints, logs or validates.", rank);
+/// "it may use 2 (14-15), the others 16"; empty where a rank may use nearly as many cores as the others, or that is not known.
+std::string fewer_cores(const std::vector<RankWaitsRecord>& ranks, int rank) {
+  constexpr double clearly = 0.75;
+  const RankWaitsRecord* own = nullptr;
+  const RankWaitsRecord* fewest = nullptr;
+  bool all_alike = true;
+  for (const RankWaitsRecord& each : ranks) {
+    if (each.cores == 0) return "";
+    if (each.rank == rank) {
+      own = &each;
+      continue;
     }
+    all_alike = all_alike && (fewest == nullptr || each.cores == fewest->cores);
+    if (fewest == nullptr || each.cores < fewest->cores) fewest = &each;
   }
+  if (own == nullptr || fewest == nullptr || own->cores >= clearly * fewest->cores) return "";
+  return fmt::format("it may use {} ({}), the others {}{}", own->cores, printable(own->cpus), fewest->cores, all_alike ? "" : " or more");
+}
+
+/// Where to look, of a rank that delays all others.
+std::string rank_step(const std::vector<RankWaitsRecord>& ranks, int rank) {
+  const RankDelay delay = delay_of(ranks, rank);
+  if (delay == RankDelay::outside)
+    return fmt::format("Let rank {} do less between its steps: all others wait while it writes checkpoints, logs or validates.", rank);
+  if (const std::string cores = fewer_cores(ranks, rank); !cores.empty())
+    return fmt::format("Look at the cores of rank {} first: {} (taskset, the launcher's binding of cores, a cpuset).", rank, cores);
+  if (delay == RankDelay::data)
+    return fmt::format("Find out why the loader of rank {} is slower than the others': its cores, its storage, other processes.", rank);
+  return fmt::format("Find out why rank {} computes longer than the others: its device, its CPUs' clock, its share of the batch, other processes.",
+                     rank);
+}
+
+std::string launched_first_step(const ProfileResult& result) {
+  if (result.waits && result.waits->delaying_rank) return rank_step(result.waits->by_rank, *result.waits->delaying_rank);
   if (result.bottleneck && result.bottleneck->detail == "sampler")
     return fmt::format("Make choosing samples cheaper (tensors in place of Python's lists, drawn once): {}.", result.bottleneck->reason);
   if (result.fix && result.loader)
@@ -203,7 +207,8 @@ std::string launched_first_step(const ProfileResult& result) {
                        result.loader->workers, format_rate(result.fix->samples_per_s, result.fix->ci95_samples_per_s), result.fix->speedup,
                        result.fix->check);
   if (!result.advice.empty() && result.advice.front().gain) return result.advice.front().text;
-  if (!result.bottleneck && result.finds("loader-in-thread"))
+  const bool is_unclear = !result.bottleneck || !result.bottleneck->confident || result.bottleneck->detail == "delivery";
+  if (is_unclear && result.finds("loader-in-thread"))
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
   std::string not_known = "See the findings, which say what could not be measured and why.";
   if (!result.bottleneck || !result.loader) return not_known;

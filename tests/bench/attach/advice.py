@@ -28,7 +28,7 @@ held_bytes = 220 << 20  # By the script's processes.
 SCRIPT = f"STORAGE = {list(STORAGE)!r}" + r'''
 import os, pathlib, sys, tarfile, time
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate, get_worker_info
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 case, variant, photos, seconds = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
 applied, near = variant.startswith("applied"), variant == "near"
 advised = int(variant.partition("=")[2] or 0)
@@ -72,10 +72,6 @@ def augmented(value):
     if not applied: compute(0.0002 if near else 0.004)
     return value + 1
 
-def collated(samples):
-    if case == "slow-collate" and not applied: compute(0.001 if near else 0.03)
-    return default_collate(samples)
-
 def images():
     from torchvision import datasets, transforms
     class Own:
@@ -100,7 +96,7 @@ def loader():
         data, order = (Shards(), {}) if case == "small-files" and applied else (Files(), {"shuffle": shuffled})
         return DataLoader(data, 16, num_workers=workers, **order, **more)
     short = case == "persistent-workers" and not near
-    return DataLoader(Samples(480 if short else 100_000), 16, num_workers=workers, collate_fn=collated, **more)
+    return DataLoader(Samples(480 if short else 100_000), 16, num_workers=workers, **more)
 
 matrix = torch.rand(256, 256)
 step = {"prefetch-factor": 0.04, "persistent-workers": 0.004}.get(case, 0.004 if case in STORAGE else 0.01)
@@ -133,7 +129,7 @@ while True:
                 print("RATE", samples / (now - begun)); sys.stdout.flush(); os._exit(0)
 '''
 
-CODES = ["num-workers", "slow-transform", "slow-collate", "persistent-workers", "slow-checkpoint", "validation-workers", "outside-of-steps", "prefetch-factor", "own-loader",
+CODES = ["num-workers", "slow-transform", "persistent-workers", "slow-checkpoint", "validation-workers", "outside-of-steps", "prefetch-factor", "own-loader",
          "threads-of-workers", "other-processes", *STORAGE]
 
 

@@ -57,12 +57,6 @@ struct Fields<RankWaitsRecord> {
 };
 
 template <>
-struct Fields<DelayCauseRecord> {
-  using R = DelayCauseRecord;
-  static constexpr std::tuple list{field("cause", &R::cause), field("text", &R::text)};
-};
-
-template <>
 struct Fields<BetweenEpochsRecord> {
   using R = BetweenEpochsRecord;
   static constexpr std::tuple list{field("epochs", &R::epochs),
@@ -90,7 +84,6 @@ struct Fields<WaitsRecord> {
                                    field("sampler", &R::sampler).omitted(),
                                    field("between_epochs", &R::between_epochs),
                                    field("delaying_rank", &R::delaying_rank),
-                                   field("delay_cause", &R::delay_cause).omitted(),
                                    field("by_rank", &R::by_rank)};
 };
 
@@ -119,12 +112,8 @@ struct Fields<ReadsRecord> {
 template <>
 struct Fields<StageRecord> {
   using R = StageRecord;
-  static constexpr std::tuple list{field("name", &R::name),
-                                   field("file", &R::file),
-                                   field("line", &R::line),
-                                   field("fraction", &R::fraction).in(0, 1),
-                                   field("ci95_fraction", &R::ci95_fraction).omitted(),
-                                   field("collates", &R::collates).omitted()};
+  static constexpr std::tuple list{field("name", &R::name), field("file", &R::file), field("line", &R::line),
+                                   field("fraction", &R::fraction).in(0, 1), field("ci95_fraction", &R::ci95_fraction).omitted()};
 };
 
 template <>

@@ -298,7 +298,6 @@ struct Fields<ProfileResult> {
                                    field("own_prep", &R::own_prep).omitted(),
                                    field("script_costs", &R::script_costs).omitted(),
                                    field("hot", &R::hot).omitted(),
-                                   field("hot_main_threads", &R::hot_main_threads).in(0, 1).omitted(),
                                    field("stalls", &R::stalls),
                                    field("attained", &R::attained).omitted(),
                                    field("bottleneck", &R::bottleneck),
