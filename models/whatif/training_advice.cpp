@@ -155,7 +155,7 @@ void advise_persistent(const ProfileResult& profile, const TrainingModel& model,
   // Before its first sample a stream may fill a buffer, which takes as long in workers that are there already.
   if (loader.style != LoaderRecord::Style::map) return;
   const BetweenEpochsRecord& between = *profile.waits->between_epochs;
-  const double epoch = static_cast<double>(*between.steps) * profile.waits->step_seconds + (between.in_steps ? 0 : between.seconds);
+  const double epoch = static_cast<double>(*between.steps) * profile.waits->step_seconds + between.seconds;
   // The first batch is waited for all the same: all workers prepare theirs at a time.
   const double first = model.workers * model.step_samples / rates_of(model, {}).prep;
   const auto faster = [&](double part) { return epoch / (epoch - std::clamp(between.data_seconds - part * first, 0.0, between.data_seconds)); };
@@ -229,8 +229,6 @@ void advise_prefetch(const ProfileResult& profile, const TrainingModel& model, s
   const LoaderRecord& loader = *profile.loader;
   const WaitsRecord& waits = *profile.waits;
   if (model.workers == 0 || !loader.prefetch || *loader.prefetch >= most_ahead || rates_of(model, {}).prep < keeps_up * model.ingestion) return;
-  // Of short passes that were measured whole, the late batches are the first ones.
-  if (waits.between_epochs && waits.between_epochs->in_steps) return;
   if (waits.data_p99_seconds < bursts * waits.data.seconds_per_step || waits.data.seconds_per_step <= 0) return;
   TrainingModel even = model;
   even.delivery_seconds = model.take_over * model.step_samples / model.ranks;

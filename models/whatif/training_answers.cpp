@@ -82,7 +82,7 @@ WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change)
   answer.detail = rates.detail;
   answer.too_close = rates.too_close;
   answer.extrapolation = rates.extrapolation;
-  answer.stalls.compute = std::min(rates.samples_per_s * (1 / rates.ingestion + model.pause_seconds / model.step_samples), 1.0);
+  answer.stalls.compute = std::min(rates.samples_per_s / rates.ingestion, 1.0);
   // The time that a sample takes more than with its data in memory is storage's.
   TrainingChange in_memory = change;
   in_memory.cached = 1;

@@ -65,11 +65,9 @@ void learn_from_found(TrainingModel& model, const RunRecord& full, const RunReco
   const TrainingRates by_law = rates_of(from_memory, {});
   const bool prep_limits = by_law.prep_limit == TrainingRates::Limit::cores && by_law.bottleneck == "cpu";
   if (!prep_limits || by_law.ingestion < (1 + hardly_apart) * by_law.prep || by_law.ci95_prep.overlaps(by_law.ci95_ingestion)) return;
-  const double pause = model.pause_seconds / model.step_samples;
-  const double lasted = 1 / model.found - pause;
   const Interval& found = model.ci95_found;
-  if (lasted <= 0 || found.high <= found.low || by_law.ci95.overlaps(found)) return;
-  const double factor = (1 / by_law.samples_per_s - pause) / lasted;
+  if (model.found <= 0 || found.high <= found.low || by_law.ci95.overlaps(found)) return;
+  const double factor = model.found / by_law.samples_per_s;
   if (!explained_by_cpu(model, full, drained, factor)) return;
   model.beside_steps = corrected_by(factor);
   model.beside_steps_error = half_width(found, model.found);

@@ -50,8 +50,8 @@ RateModel hardware_model(const TrainingModel& training) {
     throw UsageError("the profile does not say how much CPU time its loader takes, so nothing can be said of other cores: profile the command again");
   // These stay whatever the hardware, which the model of it does not know.
   constexpr double most_left_out = 0.15;
-  const double step = training.step_samples / training.ingestion + training.pause_seconds;
-  if (const double left_out = (training.outside_seconds + training.pause_seconds) / step; left_out > most_left_out)
+  const double step = training.step_samples / training.ingestion;
+  if (const double left_out = training.outside_seconds / step; left_out > most_left_out)
     throw UsageError(fmt::format(
         "{:.0f} % of a step lies outside of its computing, and between passes over the loader, which other hardware does not change: ask for "
         "single changes (--workers, --cores, --cache-size, --storage, --accelerator-speed)",

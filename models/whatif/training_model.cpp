@@ -109,13 +109,8 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.ingestion_error = half_width(ingestion.ci95_samples_per_s, ingestion.samples_per_s);
   model.step_samples = profile.waits->step_seconds * full->samples_per_s;
   const double step = model.step_samples / model.ingestion;
-  // Pauses between whole passes are not in G; every change has them as the training as found had.
-  const double pauses = model.pause_seconds = profile.waits->pauses.seconds_per_step;
-  if (!(pauses >= 0 && pauses < profile.waits->step_seconds))
-    throw UsageError(fmt::format("/waits/pauses/seconds_per_step: found {}, expected 0 or more, and less than a step's {}: profile the command again",
-                                 pauses, profile.waits->step_seconds));
-  const double found_step = model.step_samples / full->samples_per_s - pauses;
-  model.outside_seconds = std::min(profile.waits->outside.seconds_per_step - pauses, step);
+  const double found_step = model.step_samples / full->samples_per_s;
+  model.outside_seconds = std::min(profile.waits->outside.seconds_per_step, step);
   // A process that rested before it takes a batch over, as in drains, may wake late: it is never more than what a step as found took beyond G's.
   model.take_over = std::clamp(std::max(found_step - step, 0.0) * model.ranks / model.step_samples, model.thread_cpu, model.take_over);
   model.found = full->samples_per_s;
@@ -141,7 +136,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.epoch_unknown = profile.storage && profile.reads && !profile.reads->dataset_bytes;
   if (model.waits_for_storage) return model;
   model.competing_loss = competing_loss(model);
-  if (profile.waits->outside.seconds_per_step - pauses <= least_loss * found_step) learn_from_found(model, *full, profile.run("prep"));
+  if (profile.waits->outside.seconds_per_step <= least_loss * found_step) learn_from_found(model, *full, profile.run("prep"));
   if (model.workers == 0) {
     TrainingModel from_memory = model;
     from_memory.storage.reset();
@@ -267,9 +262,6 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     rates.samples_per_s -= model.competing_loss * lost;
     rates.too_close |= ratio < clearly && lost > least_loss * rates.samples_per_s;
   }
-  const auto with_pauses = [&model](double rate) { return rate > 0 ? 1 / (1 / rate + model.pause_seconds / model.step_samples) : 0; };
-  rates.samples_per_s = with_pauses(rates.samples_per_s);
-  rates.ci95 = {with_pauses(rates.ci95.low), with_pauses(rates.ci95.high)};
   // Whether storage or prep holds the workers up is not known for sure where both do.
   if (rates.miss_fraction > 0 && by_prep && !storage_gives_all && rates.prep_from_memory < rates.ingestion) {
     constexpr double alike = 0.25;

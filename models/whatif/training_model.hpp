@@ -37,7 +37,6 @@ struct TrainingModel {
   double ingestion_error = 0;
   double step_samples = 1;         ///< of all ranks
   double outside_seconds = 0;      ///< of a step: what no accelerator makes shorter
-  double pause_seconds = 0;        ///< of a step, between whole passes beside waiting for data: in G of no phase, and in every rate of a change
   double delivery_seconds = 0;     ///< of a step: taking over a batch that is ready while the workers rest
   double slowed_seconds = 0;       ///< of a step: what computing takes longer while the workers use the cores that the training process leaves them
   double held_up_fraction = 1;     ///< of what busy workers were measured to add to a step, what the training as found can have lost

@@ -43,7 +43,9 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     const int rank = sender.hello ? sender.hello->rank : 0;
     if (passive->window && !passive->window->samples.empty()) taken.by_rank[rank].push_back(*passive->window);
     taken.whole_run = true;
-    take_gap(sender, passive->between, passive->window);
+    if (!passive->between) return {};
+    EpochGap& gap = taken.gaps[rank].emplace_back(*passive->between);
+    if (passive->window && !passive->window->wait.empty()) gap.first_batch_seconds = passive->window->wait.front();
     return {};
   }
   if (const auto* device = std::get_if<DeviceMessage>(&message)) {
@@ -95,8 +97,8 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     if (at->window) sender.pass_steps += at->window->samples.size();
     measurement();  // A training step was seen, so the training is one, however early it ends.
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
+    take_gap(sender, at->between, sender.at->window);
     if (m_stage == Stage::full) {
-      take_gap(sender, at->between, at->window);
       take_spent(sender);
       if (at->window && at->why != CheckpointMessage::Why::switched)
         measurement().seen.push_back(
@@ -128,15 +130,18 @@ void Conductor::count_steps(Member& member, const std::optional<StepWindow>& win
   m_training.steps = std::max(m_training.steps, member.steps);
 }
 
-/// A gap comes before the window that starts with the next epoch's first step, or together with it.
-void Conductor::take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window) {
-  if (!between && !member.epoch_starts) return;
+/// A gap comes before the window that starts with the next epoch's first step, or together with it. That step's wait is for workers that have just
+/// started, and lies between the epochs, too.
+void Conductor::take_gap(Member& member, const std::optional<EpochGap>& between, std::optional<StepWindow>& window) {
+  const bool as_found = m_stage == Stage::full;
   std::vector<EpochGap>& gaps = m_training.phases[AttachPhase::full].gaps[member.hello ? member.hello->rank : 0];
-  if (between) gaps.push_back(*between);
+  if (between && as_found) gaps.push_back(*between);
   member.epoch_starts |= between.has_value();
-  if (!window || window->wait.empty()) return;
+  if (!member.epoch_starts || !window || window->wait.empty()) return;
   member.epoch_starts = false;
-  gaps.back().first_batch_seconds = window->wait.front();
+  const double waited = std::exchange(window->wait.front(), 0);
+  window->begin = std::min(window->begin + to_nanoseconds(waited), window->end);
+  if (as_found && !gaps.empty()) gaps.back().first_batch_seconds = waited;
 }
 
 /// Where one rank's epoch has ended, the others may not wait for it at a checkpoint: it may wait for them in a collective call.

@@ -131,7 +131,7 @@ class Conductor {
   void say_prep() const;
   void take_windows();
   void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
-  void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
+  void take_gap(Member& member, const std::optional<EpochGap>& between, std::optional<StepWindow>& window);
   void take_spent(Member& member);
   [[nodiscard]] std::optional<int> more_workers() const;
   [[nodiscard]] bool another_drain_fits(Nanoseconds now) const;

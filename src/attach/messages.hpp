@@ -71,7 +71,7 @@ struct EpochGap {
   Nanoseconds end = 0;
   double start_seconds = 0;  ///< waiting for the old epoch's workers to end and the new one's to start
   double validation_seconds = 0;
-  std::optional<double> first_batch_seconds{};  ///< the wait for the next epoch's first batch, by the next window's first step
+  std::optional<double> first_batch_seconds{};  ///< the wait for the next epoch's first batch
   double sampling_seconds = 0;                  ///< choosing the samples of the next epoch's first batch, or of all
 };
 

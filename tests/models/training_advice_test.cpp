@@ -173,49 +173,6 @@ TEST_CASE("what lies between the steps is advice where leaving it out gains some
   CHECK(find(advice_on(late), "outside-of-steps") == nullptr);
 }
 
-TEST_CASE("pauses between whole passes, which G does not hold, are worth all of their time") {
-  ProfileResult profile = accelerator_bound();
-  profile.prep_by_workers = {{1, 2000, {1990, 2010}, 0.00001, 0.00002, 0.0005}, {4, 8000, {7900, 8100}, 0.00001, 0.00002, 0.0005}};
-  profile.prep = rate(8000);
-  // Steps of 4 samples compute for 5 ms, and 20 ms of validation lie between.
-  profile.ingestion = rate(800);
-  profile.runs[0].samples_per_s = 160;
-  profile.runs[0].ci95_samples_per_s = {158, 162};
-  WaitsRecord& waits = *profile.waits;
-  waits.step_seconds = 0.025;
-  waits.compute.seconds_per_step = 0.005;
-  waits.outside.seconds_per_step = waits.validation.seconds_per_step = waits.pauses.seconds_per_step = 0.02;
-  const TrainingModel model = training_model(profile);
-  CHECK(model.outside_seconds == doctest::Approx(0));
-  CHECK(rates_of(model, {}).ingestion == doctest::Approx(800).epsilon(0.02));
-  // They are in the rate of every change, as they were in that of the training as found.
-  CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(160).epsilon(0.02));
-  CHECK(rates_of(model, {.workers = 4}).samples_per_s == doctest::Approx(160).epsilon(0.02));
-  for (const double impossible : {-0.001, waits.step_seconds}) {
-    ProfileResult edited = profile;
-    edited.waits->pauses.seconds_per_step = impossible;
-    CHECK_THROWS_WITH_AS(training_model(edited), doctest::Contains("/waits/pauses/seconds_per_step: found"), UsageError);
-  }
-  const std::vector<AdviceRecord> list = advice_on(profile);
-  const AdviceRecord* const advice = find(list, "outside-of-steps");
-  REQUIRE(advice != nullptr);
-  CHECK(advice->gain->samples_per_s == doctest::Approx(800));
-  CHECK(advice->gain->speedup == doctest::Approx(5));
-  CHECK(advice->gain->next == "compute");
-  // The error of a step of 25 ms is that of the 5 ms which are left.
-  CHECK(advice->gain->ci95_samples_per_s.high - advice->gain->ci95_samples_per_s.low == doctest::Approx(2 * 800 * 5 * 0.0125));
-  // An epoch's time is in its steps then, and no second time between them.
-  profile.loader->persistent = false;
-  BetweenEpochsRecord& between = waits.between_epochs.emplace();
-  between.epochs = 3;
-  between.seconds = between.data_seconds = 0.8;
-  between.steps = 40;
-  between.in_steps = true;
-  waits.pauses = waits.outside = waits.validation = {};
-  waits.data.seconds_per_step = 0.02;
-  CHECK(find(advice_on(profile), "persistent-workers")->gain->speedup == doctest::Approx(5).epsilon(0.02));
-}
-
 TEST_CASE("of several ranks, all wait for the one that does the most between its steps") {
   ProfileResult profile = accelerator_bound();
   WaitsRecord& waits = *profile.waits;

@@ -52,11 +52,6 @@ TEST_CASE("where the cores limit prep, the training as found says what taking ba
   CHECK(rates_of(model, {.speed = 0.25}).samples_per_s == doctest::Approx(200));
   CHECK(has_code(answer(model, {}).findings, "prep-beside-steps"));
   CHECK_FALSE(has_code(answer(by_law, {}).findings, "prep-beside-steps"));
-  // Pauses between passes are in what was found, and not in P.
-  TrainingModel pausing = by_law;
-  pausing.pause_seconds = 16 * (1.0 / 400 - 1.0 / 460);
-  CHECK(learnt_from(pausing, 400).beside_steps == doctest::Approx(460.0 / 500));
-  CHECK(rates_of(learnt_from(pausing, 400), {}).samples_per_s == doctest::Approx(400));
   // A drain that was disturbed supplied too little; no more than the workers supply with a core each.
   CHECK(rates_of(learnt_from(by_law, 540), {}).samples_per_s == doctest::Approx(540));
   CHECK(rates_of(learnt_from(by_law, 540), {.workers = 2}).samples_per_s < 2.001 / 0.0036);
@@ -116,7 +111,6 @@ TEST_CASE("a training as found that something else limits, or disturbs, says not
   CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.training_cpu = 0.001; }) == 1);
   CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.workers = 0; }) == 1);
   CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.ranks = 2; }) == 1);
-  CHECK(factor([](Case&, TrainingModel& model, RunRecord&) { model.pause_seconds = 1; }) == 1);
   CHECK(factor([](Case& each, TrainingModel&, RunRecord&) { each.found = 0; }) == 1);
   CHECK(factor([](Case& each, TrainingModel&, RunRecord&) { each.found = 300; }) == doctest::Approx(0.8));  // That is more than a correction.
   CHECK(factor([](Case& each, TrainingModel&, RunRecord&) { each.error = 0; }) == 1);                       // of a single window

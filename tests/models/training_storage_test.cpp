@@ -238,9 +238,6 @@ TEST_CASE("a search for a training finds configurations that reach the target, a
 TEST_CASE("other hardware needs the rates of storage and the CPU time of the workers") {
   CHECK_THROWS_WITH_AS(hardware_model(Made{}.model()), doctest::Contains("storage [S]"), UsageError);
   CHECK_THROWS_WITH_AS(hardware_model(with_storage(Made{.outside = 0.008})), doctest::Contains("40 % of a step lies outside"), UsageError);
-  TrainingModel pausing = with_storage(Made{});
-  pausing.pause_seconds = 0.02;
-  CHECK_THROWS_WITH_AS(hardware_model(pausing), doctest::Contains("outside of its computing"), UsageError);
   TrainingModel model = with_storage({});
   model.worker_cpu.reset();
   CHECK_THROWS_WITH_AS(hardware_model(model), doctest::Contains("CPU time"), UsageError);

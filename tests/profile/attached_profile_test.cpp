@@ -99,9 +99,13 @@ TEST_CASE("the bottleneck is what the training loses most of its time to, agains
   // Milliseconds a step: as found, in memory, beside workers that go on, and without them.
   struct {
     double full, cached, busy, synthetic;
+    double cpu_seconds;  // In 10 s beside workers, on two cores.
     const char* bottleneck;
-  } const cases[]{
-      {10.2, 10.1, 10.0, 10, "accelerator"}, {15, 15, 10.5, 10, "prep"}, {15, 14.5, 14, 10, "cores"}, {10.4, 10.4, 10.3, 10, "accelerator"}};
+  } const cases[]{{10.2, 10.1, 10.0, 10, 10, "accelerator"},
+                  {15, 15, 10.5, 10, 19, "prep"},
+                  {15, 14.5, 14, 10, 19, "cores"},
+                  {15, 14.5, 14, 10, 10, "delivery"},
+                  {10.4, 10.4, 10.3, 10, 10, "accelerator"}};
   for (const auto& each : cases) {
     CAPTURE(each.full);
     LaunchedTraining launched = prep_bound();
@@ -110,8 +114,11 @@ TEST_CASE("the bottleneck is what the training loses most of its time to, agains
     phase(AttachPhase::cached, each.cached);
     phase(AttachPhase::busy, each.busy);
     phase(AttachPhase::synthetic, each.synthetic);
+    launched.training.phases[AttachPhase::busy].after->cpu_seconds = each.cpu_seconds;
     launched.training.drains = {drain_of(2, each.cached / 1000)};
-    const ProfileResult result = profile_of(launched);
+    HostFacts host;
+    host.cores_usable = 2;
+    const ProfileResult result = profile_of(launched, host);
     REQUIRE(result.bottleneck);
     CHECK(result.bottleneck->detail == each.bottleneck);
     CHECK(result.bottleneck->confident);

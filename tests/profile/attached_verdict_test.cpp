@@ -54,6 +54,20 @@ TEST_CASE("where the training was not measured with its data in memory, storage 
   CHECK_FALSE(finds(result, "phases-missing"));
 }
 
+TEST_CASE("workers that start in each epoch are the bottleneck where that takes more than the steps lose") {
+  LaunchedTraining launched = prep_bound();
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  full.pass_steps = 50;  // Of 20 ms, half of which are waiting for prep.
+  full.gaps[0] = {{0, to_nanoseconds(0.5), 0.2, 0, 0.1}};
+  CHECK(profile_of(launched).bottleneck->detail == "prep");
+  full.gaps[0] = {{0, to_nanoseconds(3), 2, 0, 1}};
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.bottleneck->detail == "starting");
+  CHECK(says(result.bottleneck->reason, "takes 60 % of the training's time"));
+  launched.training.loader->workers = 0;
+  CHECK(profile_of(launched).bottleneck->detail != "starting");
+}
+
 TEST_CASE("where nothing was read from storage, storage is not the bottleneck") {
   LaunchedTraining launched = prep_bound();
   launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);
@@ -335,7 +349,7 @@ TEST_CASE("where a thread of the script fetches batches and prep keeps up, a rat
   launched.training.notes.push_back({"loader-in-thread", "The script fetches its batches in a thread of its own."});
   launched.training.drains = {drain_of(2, 0.005)};
   CHECK(profile_of(launched).bottleneck->detail == "delivery");
-  launched.training.cached_not_separable = true;
+  launched.training.notes.push_back({"stream-goes-on", ""});
   launched.training.phases.erase(AttachPhase::cached);
   launched.training.phases[AttachPhase::full].before->storage_bytes = 0;
   launched.training.phases[AttachPhase::full].after->storage_bytes = 1'000'000'000;

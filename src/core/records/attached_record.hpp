@@ -74,7 +74,6 @@ struct BetweenEpochsRecord {
   double outside_seconds = 0;               ///< checkpoints, for one
   std::optional<double> sampler_seconds{};  ///< of these, choosing the samples of the next batches, in the training's own process
   std::optional<std::uint64_t> steps{};     ///< of the last epoch that was seen to end
-  bool in_steps = false;                    ///< the parts of a step hold this time, as whole passes were measured
 };
 
 /// The mean step of the full run, in parts that were each measured by themselves.
@@ -86,7 +85,6 @@ struct WaitsRecord {
   WaitRecord compute;
   WaitRecord outside;     ///< between the optimizer's step and the next request for a batch
   WaitRecord validation;  ///< of `outside`: loops without gradients
-  WaitRecord pauses;      ///< of `outside`: between whole passes over the loader, which G does not hold
   WaitRecord unexplained;
   std::optional<WaitRecord> sampler{};  ///< of all parts: choosing the samples of batches, in the training's own process
   std::optional<BetweenEpochsRecord> between_epochs{};

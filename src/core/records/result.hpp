@@ -212,8 +212,8 @@ struct StallRecord {
 
 struct BottleneckRecord {
   std::string resource;  ///< gpu, cpu, io
-  std::string
-      detail;  ///< accelerator, prep, storage, cache, network; of a launched training cores, sampler, latency, delivery, launching, outside, too
+  /// accelerator, prep, storage, cache, network; of a launched training cores, sampler, latency, delivery, launching, starting, outside, too
+  std::string detail;
   bool confident = false;
   std::string reason;  ///< a sentence
   std::string next;    ///< the next bottleneck

@@ -219,11 +219,11 @@ struct Loss {
   const StallRecord* stall = nullptr;
 };
 
-/// What the process takes over from the workers is its own work; what computes longer beside them lacks cores, or Python's lock.
-BottleneckRecord contention_bottleneck(const AttachedTraining& training, const StallRecord& contention) {
-  const WaitsRecord busy = waits_of(training.phases.at(AttachPhase::busy));
-  const bool takes_over = busy.data.fraction > contention.fraction / 2;
-  return {"cpu", takes_over ? "delivery" : "cores", true, "", "cpu"};
+/// Steps that take longer beside workers lack cores, where all are in use; else the process has to take their batches over.
+BottleneckRecord contention_bottleneck(const ProfileResult& result) {
+  constexpr double nearly_all = 0.9;
+  const bool has_cores = result.run("busy")->cores_used.value_or(result.host.cores) < nearly_all * result.host.cores;
+  return {"cpu", has_cores ? "delivery" : "cores", true, "", "cpu"};
 }
 
 /// By what the training as found loses of its time against steps on batches at hand: the largest loss where all together are worth naming.
@@ -237,7 +237,7 @@ BottleneckRecord loss_bottleneck(const AttachedTraining& training, const Profile
   std::vector<Loss> losses{{prep_bottleneck(training, result, true), &stalls.prep}};
   // A loader that is faster than the steps, and is waited for all the same.
   if (!in_turn && result.prep->samples_per_s >= result.ingestion->samples_per_s) losses.front().record = {"cpu", "delivery", true, "", "gpu"};
-  if (stalls.contention) losses.push_back({contention_bottleneck(training, *stalls.contention), &*stalls.contention});
+  if (stalls.contention) losses.push_back({contention_bottleneck(result), &*stalls.contention});
   if (read_storage(*result.run("full"), least_loss)) losses.push_back({{"io", "storage", true, "", "cpu"}, &stalls.fetch});
   std::ranges::sort(losses, [](const Loss& one, const Loss& other) { return one.stall->fraction > other.stall->fraction; });
   BottleneckRecord record = is_lost ? losses.front().record : beyond_prep(result, true);
@@ -270,13 +270,16 @@ BottleneckRecord rate_bottleneck(const AttachedTraining& training, const Profile
   return record;
 }
 
+/// Of what happens once an epoch.
+double fraction_of_epoch(const WaitsRecord& waits, double seconds) {
+  const BetweenEpochsRecord& between = *waits.between_epochs;
+  return between.steps ? seconds / (waits.step_seconds * static_cast<double>(*between.steps) + between.seconds) : 0;
+}
+
 /// What choosing samples takes of the training's time, in steps or between epochs, whichever is more.
 double sampler_fraction(const WaitsRecord& waits) {
   const double in_steps = waits.sampler ? waits.sampler->fraction : 0;
-  const auto& between = waits.between_epochs;
-  if (!between || between->in_steps || !between->steps) return in_steps;
-  const double epoch = waits.step_seconds * static_cast<double>(*between->steps) + between->seconds;
-  return std::max(in_steps, between->sampler_seconds.value_or(0) / epoch);
+  return std::max(in_steps, waits.between_epochs ? fraction_of_epoch(waits, waits.between_epochs->sampler_seconds.value_or(0)) : 0);
 }
 
 /// It is a part of what the rates lose, or lies between the epochs, of which they know nothing.
@@ -284,6 +287,14 @@ bool is_sampler(const ProfileResult& result) {
   if (!result.waits) return false;
   const double lost = result.stalls ? 1 - result.stalls->compute.fraction : 0;
   return sampler_fraction(*result.waits) > std::max(worth_a_name, lost / 2);
+}
+
+/// What workers that start, and their first batches, take of the training's time, of which no rate knows; 0 where steps lose more.
+double starting_fraction(const ProfileResult& result) {
+  if (!result.waits || !result.waits->between_epochs || result.loader->workers == 0) return 0;
+  const double fraction = fraction_of_epoch(*result.waits, result.waits->between_epochs->data_seconds);
+  const double lost = result.stalls ? 1 - result.stalls->compute.fraction : 0;
+  return fraction > std::max(worth_a_name, (1 - fraction) * lost) ? fraction : 0;
 }
 
 /// Whether a GPU rests though batches are at hand: it waits for the process that launches its work.
@@ -302,6 +313,11 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
     return BottleneckRecord{"cpu", "sampler", result.trusted,
                             fmt::format("choosing samples takes {} of the training's time", format_share(sampler_fraction(*result.waits))), "gpu"};
   if (!result.ingestion || !result.prep) return std::nullopt;
+  if (const double starting = starting_fraction(result); starting > 0)
+    return BottleneckRecord{"cpu", "starting", result.trusted,
+                            fmt::format("waiting for workers to start and for their first batches, between epochs, takes {} of the training's time",
+                                        format_share(starting)),
+                            "gpu"};
   BottleneckRecord record = result.stalls ? loss_bottleneck(training, result) : rate_bottleneck(training, result);
   if (record.detail == "accelerator" && is_launch_bound(result)) record = {"cpu", "launching", record.confident, launching_reason(result), "gpu"};
   if (result.finds(beside_others_code)) {

@@ -18,7 +18,7 @@ double sum(const std::vector<double>& values) { return std::accumulate(values.be
 struct Sums {
   double steps = 0;
   double all = 0;
-  double data = 0, ranks = 0, compute = 0, outside = 0, validation = 0, pauses = 0, sampler = 0;
+  double data = 0, ranks = 0, compute = 0, outside = 0, validation = 0, sampler = 0;
 
   void add(const StepWindow& window) {
     const double in_compute = sum(window.ranks);
@@ -38,7 +38,6 @@ struct Sums {
     all += seconds;
     data += gap.start_seconds;
     outside += seconds - gap.start_seconds;
-    pauses += seconds - gap.start_seconds;
     validation += gap.validation_seconds;
     sampler += gap.sampling_seconds;
   }
@@ -50,7 +49,6 @@ struct Sums {
     compute += other.compute;
     outside += other.outside;
     validation += other.validation;
-    pauses += other.pauses;
     sampler += other.sampler;
   }
   [[nodiscard]] WaitRecord part(double seconds) const { return {seconds / steps, all > 0 ? seconds / all : 0}; }
@@ -173,16 +171,12 @@ WaitsRecord waits_of(const PhaseMeasurement& phase) {
   record.compute = all.part(all.compute);
   record.outside = all.part(all.outside);
   record.validation = all.part(all.validation);
-  record.pauses = all.part(all.pauses);
   if (all.sampler > 0) record.sampler = all.part(all.sampler);
   const double rest = all.all - all.data - all.ranks - all.compute - all.outside;
   constexpr double clock_tick = 1e-9;
   record.unexplained = all.part(std::abs(rest) < clock_tick * all.steps ? 0 : rest);
   record.between_epochs = between_epochs(phase);
-  if (record.between_epochs) {
-    record.between_epochs->steps = phase.pass_steps;
-    record.between_epochs->in_steps = phase.whole_run;
-  }
+  if (record.between_epochs) record.between_epochs->steps = phase.pass_steps;
   record.delaying_rank = delaying_rank(record.by_rank);
   if (record.by_rank.size() < 2) record.by_rank.clear();
   return record;

@@ -102,6 +102,7 @@ std::string bottleneck_words(const std::string& detail, const std::string& train
   if (detail == "transfer") return "copies to the GPU";
   if (detail == "outside") return "outside the steps (checkpoints, logging, validation)";
   if (detail == "delivery") return "taking batches over, not preparing them";
+  if (detail == "starting") return "starting the loader's workers, once an epoch";
   if (detail == "launching") return "launching work on the GPU, which waits for the process";
   if (detail == "latency") return "prep (it waits, and hardly uses the CPU)";
   if (detail == "cores") return "cores, which prep and training share";
@@ -212,6 +213,8 @@ std::string launched_first_step(const ProfileResult& result) {
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
   std::string not_known = "See the findings, which say what could not be measured and why.";
   if (!result.bottleneck || !result.loader) return not_known;
+  if (result.bottleneck->detail == "starting")
+    return fmt::format("Keep the workers from epoch to epoch (persistent_workers=True), or start fewer: {}.", result.bottleneck->reason);
   if (result.bottleneck->detail == "accelerator" || result.bottleneck->detail == "delivery") return late_batches(result);
   if (result.bottleneck->detail == "launching")
     return fmt::format("Launch less from Python: torch.compile(mode=\"reduce-overhead\") or CUDA graphs, larger batches, fewer calls of .item(); {}.",

@@ -65,8 +65,7 @@ struct Fields<BetweenEpochsRecord> {
                                    field("validation_seconds", &R::validation_seconds),
                                    field("outside_seconds", &R::outside_seconds),
                                    field("sampler_seconds", &R::sampler_seconds).omitted(),
-                                   field("steps", &R::steps),
-                                   field("in_steps", &R::in_steps).omitted()};
+                                   field("steps", &R::steps)};
 };
 
 template <>
@@ -79,7 +78,6 @@ struct Fields<WaitsRecord> {
                                    field("compute", &R::compute),
                                    field("outside", &R::outside),
                                    field("validation", &R::validation),
-                                   field("pauses", &R::pauses).omitted(),
                                    field("unexplained", &R::unexplained),
                                    field("sampler", &R::sampler).omitted(),
                                    field("between_epochs", &R::between_epochs),
