@@ -22,13 +22,13 @@ constexpr double other_part = 2.0 / 9;
 }  // namespace
 
 /// The phases that take steps have 45 % of the budget, and of a long one less: the first verdict comes after them, and is waited for (45 s of the
-/// default budget, with starting the script and its workers). The shortest has time for two windows of the warm-up and one that is measured, and on a
-/// device for two windows.
+/// default budget, with starting the script and its workers). The shortest has time for three times the least number of steps, and on a device
+/// for two windows.
 double Conductor::stage_seconds(Stage stage) const {
-  constexpr double of_any_budget = 12;  // seconds
+  constexpr double of_any_budget = 8;  // seconds
   constexpr double of_long_budget = 0.1;
-  constexpr double least_windows_of_phase = 3;
-  const double long_steps = least_windows_of_phase * least_steps * m_step_seconds / other_part;
+  constexpr double times_of_least = 3;
+  const double long_steps = times_of_least * least_steps * m_step_seconds / other_part;
   const double on_device = m_training.device.cuda ? device_windows * std::min(long_seconds, many_steps * m_step_seconds) / other_part : 0;
   const double wanted = std::max({of_any_budget + of_long_budget * m_plan.seconds, long_steps, on_device});
   const double steps_seconds = std::min(steps_share * m_plan.seconds, wanted);
