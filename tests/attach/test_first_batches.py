@@ -32,14 +32,14 @@ class FirstBatches(ScriptTest):
         _, connection = self.launch(text, mode='passive')
         windows = [message['window'] for message in connection.of('passive')]
         for window in windows:
-            self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
+            self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside')), window['end'] - window['begin'])
         return windows, [message['between'] for message in connection.of('passive') if 'between' in message]
 
     def check(self, windows):
         """Every step but the very first, which shows that a loader trains; each epoch's first one with its wait."""
         self.assertEqual(set(steps_of(windows, 'validation')), {0})
         for window in windows:
-            self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
+            self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside')), window['end'] - window['begin'])
 
     def test_those_of_a_loader_made_anew_for_each_epoch_are_steps(self):
         text = slow_start + '''

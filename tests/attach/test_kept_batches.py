@@ -6,7 +6,7 @@ import unittest
 
 import fake_script  # noqa: F401  It makes the package.
 
-batches = importlib.import_module('steady_hook.batches')
+batches = importlib.import_module('fake_hook.batches')
 
 
 class Array:

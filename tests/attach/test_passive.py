@@ -25,7 +25,7 @@ class Passive(unittest.TestCase):
         self.assertEqual(sum(sum(array(window, 'samples')) for window in windows), 4 * 199)
         self.assertGreater(len(windows), 2)
         for window in windows:
-            total = sum(sum(window[part]) for part in ('wait', 'compute', 'outside', 'hook'))
+            total = sum(sum(window[part]) for part in ('wait', 'compute', 'outside'))
             self.assertEqual(total, window['end'] - window['begin'])
         between, = [message['between'] for message in launcher.first.of('passive') if 'between' in message]
         self.assertEqual(between['validation'], 100 * 1_000_000)
@@ -64,7 +64,7 @@ for kind in ('plain', 'accumulate', 'validate', 'evaluate', 'look', 'two', 'leav
         self.assertEqual(sum(sum(array(window, 'samples')) for window in windows), 7 * 402 + 31 * 4 - 4)
         self.assertEqual(sum(sum(array(window, 'steps')) for window in windows), 6 * 101 + 101 + 25 + 31 - 1)
         for window in windows:
-            self.assertEqual(sum(sum(array(window, part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
+            self.assertEqual(sum(sum(array(window, part)) for part in ('wait', 'compute', 'outside')), window['end'] - window['begin'])
         for before, after in zip(windows, windows[1:]):
             self.assertGreaterEqual(after['begin'], before['end'])
         self.assertEqual(len([message for message in launcher.first.of('passive') if 'between' in message]), 6)

@@ -380,19 +380,16 @@ class Handler:
         self.late()
 handler = {'method': Handler().late, 'object': Handler(), 'partial': functools.partial(Handler.late, None)}[sys.argv[1]]
 signal.signal(signal.SIGALRM, handler)
-steady = sys.modules['_dsanalyze_attach.steady'].Steady
-step_of = steady.step
-def interrupted(self, *arguments):
-    steady.step = step_of
+def interrupted():
     os.kill(os.getpid(), signal.SIGALRM)
-    step_of(self, *arguments)
+    yield 4
 loader, heard = DataLoader(data(), 4), []
 for epoch in range(2):
     try:
         for number, (x,) in enumerate(loader):
             step(x)
             if number == 8 and not epoch:
-                steady.step = interrupted
+                sys.modules['_dsanalyze_attach.hook'].hook.engine._common.sizes = interrupted()
     except Late as error:
         heard.append((number, str(error)))
 print('heard', heard, 'epoch', number + 1)
@@ -411,12 +408,13 @@ import signal
 def late(*_):
     raise RuntimeError('DataLoader worker is killed')
 signal.signal(signal.SIGCHLD, late)
-def interrupted(self, *_):
+def interrupted():
     os.kill(os.getpid(), signal.SIGCHLD)
+    yield 4
 for number, (x,) in enumerate(DataLoader(data(), 4)):
     step(x)
     if number == 8:
-        sys.modules['_dsanalyze_attach.steady'].Steady.step = interrupted
+        sys.modules['_dsanalyze_attach.hook'].hook.engine._common.sizes = interrupted()
 ''', run(1000), expect=1)
         self.assertEqual(connection.of('off'), [])
         self.assertIn('RuntimeError: DataLoader worker is killed', connection.of('bye')[0]['error'])

@@ -1,5 +1,12 @@
-"""Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock."""
-parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks')
+"""Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock.
+
+What happens is marked while the script trains, and divided into steps when a window of them is taken.
+"""
+import itertools
+
+parts = ('wait', 'compute', 'outside', 'validation', 'steps', 'ranks', 'outside_ranks')
+# Kinds of marks: the first three are instants, and the others durations.
+stepped, paused, closed, validation, followed, synchronised, ranks, outside_ranks, started = range(9)
 
 
 class Gap:
@@ -17,127 +24,72 @@ class Gap:
 
 
 class StepClock:
-    """Each part of a step is between clock readings of its own: computing from the batch to the end of the optimizer's step, outside from there to the
-    next request. What happens in one of these and belongs elsewhere (a further loader's batch, a validation, the hook) is taken out of it. The launcher
-    learns what none of the parts holds, as begin and end of the window are read apart.
+    """A step's wait lasts until its batch is there, computing from then to the end of the optimizer's last step in it, outside from there to the next
+    request. What happens in one of these and belongs elsewhere (a further loader's batch, a validation) is taken out of it.
 
-    Follows one step at a time: open() when the primary loader is asked, served() when it has answered, close() when it is asked again.
+    `marks` holds for each step when its batch was asked for and when it was there, then the negative times of optimizer steps, and (kind, value) of all else.
     """
 
     def __init__(self):
-        self.begin = None
         self.gap = None
-        self.shortcut = None  # What follows steps in place of this clock.
-        self.skipped = 0
-        self._open = None
+        self.skipped = 0  # Optimizer steps that a GradScaler left out.
+        self.marks = []
+        self.samples = []  # Of each step's batch.
+        self._plain = True  # Where there are three marks a step, they are those that a step takes anyway, and in their order.
         self._validation_began = None
         self._validation_left = None
-        self._raw = []
-        self._reset()
-
-    def _reset(self):
-        self.stepped = 0
-        self.steps = 0
-        self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = 0
-        self._after = self._followed = 0
-        self._inside = 0, 0, 0, 0, 0
-        self._started = 0
-        self._ready = self._paused = None
-        self._synchronised = 0
 
     @property
     def running(self):
-        return self._open is not None
+        """Whether there is a step that goes on."""
+        return bool(self.marks) and (isinstance(self.marks[-1], int) or self.marks[-1][0] != closed)
+
+    @property
+    def stepped(self):
+        """Whether an optimizer has stepped in the step that goes on."""
+        return next((mark for mark in reversed(self.marks) if isinstance(mark, int)), 1) < 0
 
     @property
     def validating(self):
         return self._validation_began is not None
 
-    def __len__(self):
-        return len(self._raw)
+    def _mark(self, kind, value):
+        if self.running:
+            self.marks.append((kind, value))
+            self._plain = False
 
-    def open(self, at):
-        if self.begin is None:
-            self.begin = at
-        self._open = at
-
-    def cancel(self):
-        """The step that was opened did not happen: its loader had ended. Returns when it was opened."""
-        at, self._open = self._open, None
-        if not self._raw:
-            self.begin = None
-        self._reset()
-        return at
-
-    def served(self, at, wait, hook, samples):
-        """The primary loader has handed out its batch."""
-        self._ready = at
-        self._wait += wait
-        self._hook += hook
-        self._samples += samples
-
-    def followed(self, wait, hook):
-        """A further training loader has handed out a batch, inside of this step."""
-        if self._open is None:
-            return
-        self._wait += wait
-        self._hook += hook
-        self._followed += wait + hook
-
-    def hooked_within(self, duration):
-        """The hook's own time while the step computes."""
-        if self._open is not None:
-            self._hook += duration
-            self._followed += duration
-
-    def _computed(self):
-        """Computing ends here, as far as is known: so much of it belongs elsewhere."""
-        self._inside = self._followed, self._after, self._validation, self._wait, self._hook
-
-    def started(self, duration):
-        """Workers of another pass over the loader have started, while this step goes on: unless it has ended, and the pass before was left early."""
-        self._started += duration
+    def served(self, asked, there, samples):
+        """The primary loader has handed out the batch of a further step."""
+        self.marks += asked, there
+        self.samples.append(samples)
 
     def stepped_at(self, at):
-        if self._validation_began is not None:
-            self.validation_ended()
-        self.stepped = at
-        self.steps += 1
-        self._computed()
+        self.validation_ended()
+        if self.running:
+            self.marks.append(-at)
+            self._plain = False  # Another thread may have asked for the next batch before.
 
-    def hooked_after(self, duration):
-        """The hook's own time after an optimizer's step."""
-        if self._open is not None:
-            self._after += duration
-
-    def skipped_at(self, at):
-        """A GradScaler left out the optimizer's step."""
-        self.skipped += 1
-        if self._open is not None:
-            self.stepped = at
-            self._computed()
+    def followed(self, wait):
+        """A further training loader has handed out a batch, inside of this step."""
+        self._mark(followed, wait)
 
     def waited_for_ranks(self, duration):
-        if self.shortcut is not None:
-            self.shortcut.waited_for_ranks(duration)
-        elif self._open is not None:
-            if self.stepped or self._paused:
-                self._outside_ranks += duration
-            else:
-                self._ranks += duration
+        self._mark(ranks, duration)
 
     def synchronised(self, duration):
         """The device was waited for at the end of a window; that is the last step's computing."""
-        if self._open is not None:
-            self._synchronised += duration
+        self._mark(synchronised, duration)
+
+    def started(self, duration):
+        """Workers of another pass over the loader have started, while this step goes on: unless it has ended, and the pass before was left early."""
+        self._mark(started, duration)
 
     def validation_entered(self, at):
         """A batch is asked for that no training loader serves, as far as is known."""
         if self._validation_began is None:
             self._validation_began = at
-            if self._open is not None and not self.stepped:
-                self._paused = at
-                self._computed()
+            if not self.stepped:
+                self._mark(paused, at)
 
     def validation_served(self, at):
         self._validation_left = at
@@ -148,87 +100,134 @@ class StepClock:
         self._validation_began = self._validation_left = None
         if began is None or left is None or left < began:  # Another thread may have left one that this thread had ended.
             return
-        if self._open is not None:
-            self._validation += left - began
+        if self.running:
+            self._mark(validation, left - began)
         elif self.gap is not None:
             self.gap.validation += left - began
 
     def close(self, at):
-        """The primary loader is asked again (or has ended). The step's time is divided later, by take(). Returns whether there was a step."""
-        if self._validation_began is not None:
-            self.validation_ended()
-        if self._open is None or self._ready is None:
-            return False
-        computed = self.stepped or self._paused
-        if not computed:
-            computed = at - self._synchronised
-            self._computed()
-        self._raw.append((self._open, at, self._ready, computed, self._synchronised, self._wait, self._hook, self._validation, self._samples, self.steps,
-                          self._ranks, self._outside_ranks, self._after, self._followed, sum(self._inside[:3])))
-        self._open = None
-        self._reset()
-        return True
+        """The step that goes on ends, and none follows yet."""
+        self._mark(closed, at)
 
-    def worked_on(self, duration):
-        """The device has worked on for so long after the last step, which is closed: that is its computing. Returns the duration."""
-        if self._raw and duration:
-            opened, closed, ready, computed, synchronised, *others = self._raw[-1]
-            self._raw[-1] = (opened, closed + duration, ready, computed, synchronised + duration, *others)
-        return duration
-
-    def leave(self, worked_on, ranks):
+    def leave(self, worked_on):
         """The script has left a pass over its loader without asking for its end: the last step ends with its computing, and is none where no optimizer has
-        stepped. What came after lies between two epochs. `worked_on`: how long the device still had to work. Returns the window since the last take()."""
-        if self._validation_began is not None:
-            self.validation_ended()
-        computed = self.stepped or self._paused
-        known = bool(self._open is not None and self._ready is not None and computed)
-        end = self._open
-        if known:
-            followed, after, validation, wait, hook = self._inside
-            computed = max(computed, self._ready)
-            worked_on += self._synchronised
-            end = computed + worked_on
-            self._raw.append((self._open, end, self._ready, computed, worked_on, wait, hook, validation, self._samples, self.steps, self._ranks, 0, after,
-                              followed, followed + after + validation))
+        stepped. What came after lies between two epochs. `worked_on`: how long the device still had to work. Returns when the last step has ended."""
+        place = _steps_begin(self.marks)[-1]
+        step = self.marks[place:]
+        computed = max((number for number, mark in enumerate(step) if number > 1 and (isinstance(mark, int) or mark[0] == paused)), default=0)
+        after = step[computed + 1 if computed else 2:]
+        if computed:
+            worked_on += _sum(after, synchronised)
+            end = worked_on + (-step[computed] if isinstance(step[computed], int) else step[computed][1])
+            self.marks[place + computed + 1:] = [(synchronised, worked_on)]
+            self._plain = False
+        else:
+            end = self._cancel(place)
+        if computed or self.gap is None:
             self.gap = Gap(end)
-            self.gap.validation = self._validation - validation
-        elif end is not None and self.gap is None:
-            self.gap = Gap(end)
-            self.gap.validation = self._validation
-        if self.gap is not None:
-            self.gap.start += self._started
-            self.gap.end = None
-        raw, self._raw = self._raw, []
-        window = _window(self.begin, end, raw, self.skipped, ranks)
-        self.begin = self._open = None
-        self.skipped = 0
-        self._reset()
-        return window
+            self.gap.validation = _sum(after, validation)
+        self.gap.start += _sum(step, started)
+        self.gap.end = None
+        return end
 
-    def take(self, end, ranks):
-        """The window since the last take(), or nothing where no step was closed."""
-        begin, self.begin = self.begin, None
-        raw, self._raw = self._raw, []
+    def _cancel(self, place):
+        """Takes the last step out, of which the marks begin at `place`. Returns when it began, and the one before ended."""
+        at = self.marks[place]
+        del self.marks[place:]
+        self.samples.pop()
+        return at
+
+    def take(self, with_ranks, end=None):
+        """The window since the last take(), or nothing where there was no step. The last step was closed at `end`; it is left out where that is not known."""
+        if self.marks and not self.running:
+            end = self.marks[-1][1]
+        elif self.marks and end is None:
+            end = self._cancel(_steps_begin(self.marks)[-1])
+        marks, self.marks = self.marks, []
+        samples, self.samples = self.samples, []
         skipped, self.skipped = self.skipped, 0
-        return _window(begin, end, raw, skipped, ranks)
-
-
-def _window(begin, end, raw, skipped, ranks):
-    if raw:
-        window = {'begin': begin, 'end': end}
-        window.update(zip(parts, map(list, zip(*[_divided(*step) for step in raw]))))
-        if not ranks:
-            del window['ranks'], window['outside_ranks']
-        window['skipped'] = skipped
+        plain, self._plain = self._plain, True
+        if not marks:
+            return None
+        window = {'begin': marks[0], 'end': end, 'samples': samples, 'skipped': skipped}
+        window.update(_divided_plain(marks, end) if plain and not with_ranks and _three_a_step(marks) else _divided(marks, end))
+        if not with_ranks:
+            window.pop('ranks', None)
+            window.pop('outside_ranks', None)
         return window
-    return None
 
 
-def _divided(opened, closed, ready, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks, after, followed, inside):
-    """One step's parts, of which the first three and the hook's own time are all that was measured of it."""
-    computed = max(computed, ready)  # A loop that fetches in a thread of its own has the optimizer's step while it waits.
-    compute = max(0, computed - ready - inside) + synchronised
-    beyond = followed + after + validation - inside
-    outside = max(0, closed - computed - synchronised - beyond + validation)
-    return wait, compute, outside, min(validation, outside), hook + after, samples, steps, min(ranks, compute), min(outside_ranks, outside)
+class Common:
+    """A pass over a loader whose batches alone take part in steps, which is so nearly always: of these steps the clock's marks are all that is kept, and each
+    costs a few microseconds."""
+
+    def __init__(self, iteration, by_request, fetch, samples_of):
+        """`by_request`: each request ends a step. `fetch` and `samples_of`: see Engine.source()."""
+        self.iteration = iteration
+        self.thread = iteration.thread
+        self.by_request = by_request
+        self.fetch = fetch
+        self.handed_before = iteration.handed
+        self.sizes = _sizes_ahead(iteration) if samples_of is None else None
+        self.samples_of = samples_of or iteration.samples_of_last
+
+
+def _sizes_ahead(iteration):
+    """The numbers of samples of the batches to come, where the sampler says them: then no batch is looked at."""
+    facts_of = iteration.record.facts
+    size, samples, batches = facts_of['batch_size'], facts_of['samples'], facts_of['batches']
+    if facts_of['style'] != 'map' or not size or not samples or batches != (samples // size if facts_of['drop_last'] else -(-samples // size)):
+        return None
+    return itertools.chain(itertools.repeat(size, batches - 1 - iteration.handed), itertools.repeat(min(size, samples - size * (batches - 1))))
+
+
+def _sum(marks, kind):
+    return sum(mark[1] for mark in marks if isinstance(mark, tuple) and mark[0] == kind)
+
+
+def _steps_begin(marks):
+    """The places where steps begin."""
+    return [place for place, mark in enumerate(marks) if isinstance(mark, int) and mark >= 0][::2]
+
+
+def _three_a_step(marks):
+    """Whether each step has one step of an optimizer."""
+    return len(marks) % 3 == 0 and max(marks[2::3]) < 0 <= min(min(marks[0::3]), min(marks[1::3]))
+
+
+def _divided_plain(marks, end):
+    asked, there, computed = marks[0::3], marks[1::3], marks[2::3]
+    return {'wait': [at - began for began, at in zip(asked, there)], 'compute': [-at - began for began, at in zip(there, computed)],
+            'outside': [following + at for at, following in zip(computed, [*asked[1:], end])], 'validation': [0] * len(asked), 'steps': [1] * len(asked)}
+
+
+def _divided(marks, end):
+    begins = _steps_begin(marks)
+    ends = [marks[place] for place in begins[1:]] + [end]
+    steps = [_parts(marks[place:following], at) for place, following, at in zip(begins, [*begins[1:], None], ends)]
+    return dict(zip(parts, map(list, zip(*steps))))
+
+
+def _parts(marks, end):
+    """One step's parts. What lies in one and belongs elsewhere is taken out of it."""
+    asked, there, *marks = marks
+    sums = [0] * (started + 1)
+    computed = inside = 0
+    for mark in marks:
+        kind, value = (stepped, -mark) if isinstance(mark, int) else mark
+        if kind == closed:
+            end = value
+        elif kind in (stepped, paused):
+            computed, inside = value, sums[followed] + sums[validation]
+            sums[stepped] += kind == stepped
+        else:
+            sums[outside_ranks if kind == ranks and computed else kind] += value
+    end_computed = end - sums[synchronised]
+    elsewhere = sums[followed] + sums[validation]
+    if not computed:
+        computed, inside = end_computed, elsewhere
+    computed = min(max(computed, there), end_computed)  # A loop that fetches in a thread of its own has the optimizer's step while it waits.
+    compute = max(0, computed - there - inside) + sums[synchronised]
+    outside = max(0, end_computed - computed - (elsewhere - inside) + sums[validation])
+    return (there - asked + sums[followed], compute, outside, min(sums[validation], outside), sums[stepped], min(sums[ranks], compute),
+            min(sums[outside_ranks], outside))

@@ -5,21 +5,15 @@ from _thread import get_ident
 from time import monotonic_ns as now
 
 from . import facts, framework
-from .clock import StepClock
+from .clock import Common, StepClock
 from .roles import Roles
 from .seen import Seen
-from .steady import Steady
 
-plain_before_steady = 4  # Steps of the training loader alone, before the short way is taken.
 primary, follower, other = 'primary', 'follower', 'other'  # What a batch is for: a step, the same one, a validation.
 
 
 class Engine:
-    """Stands before each __next__ of the script's iterators. send() takes a message that has no reply. The code that makes the engine sets rank.
-
-    Where steps follow one another that take one batch of one loader each, which is nearly always, they take a short way (Steady), on which a step costs a
-    few microseconds. Whatever else happens takes the long one.
-    """
+    """Stands before each __next__ of the script's iterators. send() takes a message that has no reply. The code that makes the engine sets rank."""
     careful = False  # Nothing of the script's own is called.
 
     def __init__(self, link, send):
@@ -38,9 +32,8 @@ class Engine:
         self._thread_known = False
         self.apart = False  # Batches are fetched in another thread than optimizers step in.
         self._asked = {}  # Passes with gradients enabled, since the last optimizer step.
-        self._steady = None
-        self._plain_steps = 0
-        self._window = None  # Steps that are not told yet.
+        self._common = None
+        self._steps = 0  # Batches of primary loaders.
         self.optimizer_steps = 0
 
     # A request for a batch.
@@ -50,15 +43,13 @@ class Engine:
             iteration.lists = None
             self.goes_on()
             return iteration.fetch(iterator)
-        steady = self._steady
-        if steady is not None and iteration is steady.iteration and not self._inside and get_ident() == steady.thread and framework.current.gradients_enabled():
+        common = self._common
+        if common is not None and iteration is common.iteration and not self._inside and get_ident() == common.thread and framework.current.gradients_enabled():
             entered = now()
-            if steady.by_request:
-                steady.stepped(entered)
+            if common.by_request:
+                self.clock.marks.append(-entered)
             if not self.is_due(entered):
-                return self._next_steady(steady, iterator, entered)
-            self._leave()
-            self._plain_steps = plain_before_steady
+                return self._next_common(common, iterator, entered)
         return self._next_plain(iteration, iterator)
 
     def is_due(self, at):
@@ -70,8 +61,8 @@ class Engine:
         return iteration.fetch(iterator)
 
     def source(self, iteration):
-        """For the short way: what fetches the batches, and what says how many samples the last one has (None: as Steady finds it). Nothing changes these before
-        it is left."""
+        """For common steps: what fetches the batches, and what says how many samples the last one has (None: the sampler, else the iteration). Nothing changes
+        these before something else happens."""
         return iteration.fetch, None
 
     def begin(self, iteration, entered):
@@ -82,18 +73,24 @@ class Engine:
         """The pass has no further batch."""
         raise NotImplementedError
 
-    def _next_steady(self, steady, iterator, entered):
-        self._inside.add(steady.thread)
+    def _next_common(self, common, iterator, entered):
+        self._inside.add(common.thread)
         try:
-            batch = steady.fetch(iterator)
+            batch = common.fetch(iterator)
         except BaseException as error:
-            self._inside.discard(steady.thread)
+            self._inside.discard(common.thread)
             self._leave()
-            self._failed(steady.iteration, entered, primary, error)
+            self._failed(common.iteration, entered, primary, error)
             raise
-        self._inside.discard(steady.thread)
+        self._inside.discard(common.thread)
         try:
-            steady.step(entered, now(), batch)
+            there, clock = now(), self.clock
+            if self._common is not common:  # Something else has happened meanwhile, in another thread.
+                self._served(common.iteration, batch, primary, entered, there)
+                return batch
+            clock.marks += entered, there
+            common.iteration.handed += 1
+            clock.samples.append(common.samples_of(batch) if common.sizes is None else next(common.sizes))
         except Exception as error:
             self.fault(error)
         return batch
@@ -112,8 +109,6 @@ class Engine:
             self.fault(error)
         finally:
             self._inside.discard(thread)
-        if self._steady is not None:
-            return self._next_steady(self._steady, iterator, entered)
         self._inside.add(thread)
         asked = now()
         try:
@@ -124,7 +119,7 @@ class Engine:
             raise
         self._inside.discard(thread)
         try:
-            self._served(iteration, batch, role, entered, asked, now())
+            self._served(iteration, batch, role, asked, now())
         except Exception as error:
             self.fault(error)
         return batch
@@ -144,10 +139,10 @@ class Engine:
             current = self.is_current(iteration)
             if current and record is self.roles.primary:
                 iteration.thread = get_ident()
+                self.clock.validation_ended()
                 return self.begin(iteration, entered)
             self.follows(iteration, iterator, current, entered)
             return follower, entered
-        self._plain_steps = 0
         if self.roles.training:
             entered = self.before_validation(iteration, iterator, entered)
             self.clock.validation_entered(entered)
@@ -155,31 +150,28 @@ class Engine:
 
     def follows(self, iteration, iterator, current, entered):
         """A further training loader is asked within a step."""
-        self._plain_steps = 0
 
     def before_validation(self, iteration, iterator, entered):
         """A batch is asked for that trains nothing, as far as is known: returns when."""
         return entered
 
-    def _served(self, iteration, batch, role, entered, asked, served):
-        """All of the request's time but for the wait is the hook's; what follows the last clock reading would be the step's, so that comes last."""
+    def _served(self, iteration, batch, role, asked, served):
         iteration.handed += 1
-        wait = served - asked
         samples = self.samples(iteration, batch, role)
         self.handed_out(iteration, framework.current.gradients_enabled())
         if role is primary:
-            if self.clock.running:
-                if self.spent is not None:
-                    self.spent.trained()
-                at = now()
-                self.clock.served(at, wait, at - entered - wait, samples)
+            self._steps += 1
+            if self.spent is not None:
+                self.spent.trained()
+            self.clock.served(asked, served, samples)
+            if self._becomes_common(iteration):
+                self._common = Common(iteration, self.by_request(iteration.record), *self.source(iteration))
         elif role is follower:
-            self.clock.followed(wait, now() - entered - wait)
+            self.clock.followed(served - asked)
         else:
-            at = now()
-            self.clock.validation_served(at)
+            self.clock.validation_served(served)
             if self.spent is not None and self.roles.primary is not None:
-                self.spent.looped(iteration, entered, at, wait)
+                self.spent.looped(iteration, asked, served, served - asked)
 
     def samples(self, iteration, batch, role):
         return iteration.samples_of_last(batch)
@@ -189,62 +181,30 @@ class Engine:
             if not isinstance(error, StopIteration):
                 iteration.list_taken()
                 if role is primary:
-                    self.clock.close(entered)  # The step before, if the short way was left for this.
-                    self.clock.cancel()
+                    self.clock.close(entered)
                 return
             iteration.ended = True
             self.roles.ended(iteration.record)
-            if role is primary:
-                self.clock.close(entered)
-                self.clock.cancel()
             self.ended(iteration, entered, role)
         except Exception as fault:
             self.fault(fault)
 
-    # The short way.
-
-    def take_short_way(self, iteration, begin):
-        """Returns whether this step and those that follow take it."""
-        self._plain_steps += 1
+    def _becomes_common(self, iteration):
         roles = self.roles
-        if self.apart or self._plain_steps <= plain_before_steady or roles.training != [iteration.record] or not roles.undoubted():
-            return False
-        self._steady = Steady(iteration, begin, self.by_request(iteration.record), *self.source(iteration))
-        self.clock.shortcut = self._steady
-        return True
+        return not self.off and self._thread_known and not self.apart and iteration.announced and roles.training == [iteration.record] and roles.undoubted()
 
     def _leave(self):
-        """Back to the long way: the step that has begun goes on there."""
-        steady, self._steady = self._steady, None
-        if steady is None:
+        """Something else happens than common steps."""
+        common, self._common = self._common, None
+        if common is None:
             return
-        self._plain_steps = 0
-        steady.iteration.record.served += steady.handed()
-        try:
-            self.clock.shortcut = None
-            self._take(steady.begin)
-            self._collect(steady.take_closed(self.world > 1))
-            if steady.resume(self.clock):
-                self.roles.resume(steady.iteration.record)
-                self._asked[steady.iteration] = None
-        except Exception as error:
-            self.fault(error)
-
-    def _take(self, end):
-        self._collect(self.clock.take(end, self.world > 1))
-
-    def _collect(self, window):
-        """Appends steps that follow the ones before without a gap."""
-        if window is None:
-            return
-        if self._window is None:
-            self._window = window
-            return
-        for part, values in window.items():
-            if isinstance(values, list):
-                self._window[part] += values
-        self._window['skipped'] += window['skipped']
-        self._window['end'] = window['end']
+        iteration = common.iteration
+        handed = iteration.handed - common.handed_before
+        iteration.record.served += handed
+        self._steps += handed
+        goes_on = self.clock.running and not self.clock.stepped
+        self.roles.resume(iteration.record, goes_on)
+        self._asked = {iteration: None} if goes_on else {}
 
     # Who trains.
 
@@ -312,17 +272,16 @@ class Engine:
 
     def optimizer_stepped(self):
         self.optimizer_steps += 1
-        if self._steady is not None and get_ident() == self._steady.thread:
-            self._steady.stepped(now())
+        if self._common is not None and get_ident() == self._common.thread:
+            self.clock.marks.append(-now())
             return
-        self._leave()
         at = now()
+        self._leave()
         if self.spent is not None and self.spent.thread is None:
             self.spent.thread = get_ident()
         if self.roles.primary is None:
             self.seen.optimizer_step()
         self.step_over(at)
-        self.clock.hooked_after(now() - at)
 
     # Where no optimizer says what a step is: passes through the script's loop over a loader that it has marked by dsanalyze.watch().
 
@@ -342,11 +301,7 @@ class Engine:
 
     def dropped(self, iteration):
         """The script has dropped the iterator of this pass, and so left its loop within a step."""
-        steady = self._steady
-        if steady is not None and steady.iteration is iteration:
-            if steady.by_request and not iteration.ended:
-                steady.stepped(now())
-            return
+        self._leave()
         if not iteration.ended and iteration.record is self.roles.primary and self.ends_step(iteration):
             self.step_over(now())
 
@@ -356,17 +311,14 @@ class Engine:
 
     def step_skipped(self):
         """A GradScaler left out the optimizer's step."""
-        if self._steady is not None:
-            self._steady.skipped += 1
-        elif self.clock.running:
-            self.clock.skipped_at(now())
+        if self.clock.running:
+            self.clock.skipped += 1
 
     def step_over(self, at):
         """A training step has ended: an optimizer has stepped, or the script asks for the next batch where that ends a step."""
         self._prove()
         found = self.roles.stepped()
-        if self.clock.running:
-            self.clock.stepped_at(at)
+        self.clock.stepped_at(at)
         for record in found:
             self._introduce(record)
         if not self._thread_known and self.roles.primary is not None:

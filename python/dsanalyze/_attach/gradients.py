@@ -161,7 +161,6 @@ class Gradients:
             if engine is not None:
                 try:
                     gradients._passed(engine, ended)
-                    engine.clock.hooked_within(now() - ended)
                 except Exception as error:
                     engine.fault(error)
             return result

@@ -23,18 +23,13 @@ class Passive(Engine):
         return at >= self._due
 
     def begin(self, iteration, entered):
-        self.clock.close(entered)
         if not iteration.announced:
             iteration.announced = True
             gap, self.clock.gap = self.clock.gap, None
             if gap is not None:
                 self._gap = gap.report(entered)
-        if self.is_due(entered) and (self._window or len(self.clock)):
-            self._take(entered)
-            self._offer()
-            entered = now()  # What sending took lies between windows.
-        if not self.take_short_way(iteration, entered):
-            self.clock.open(entered)
+        if self.is_due(entered) and self.clock.marks:
+            self._offer(entered)
         return primary, entered
 
     def samples(self, iteration, batch, role):
@@ -48,8 +43,8 @@ class Passive(Engine):
             return max(1, min(size, samples - size * (batches - 1)))
         return iteration.samples_of_last(batch)
 
-    def _offer(self):
-        window, self._window = self._window, None
+    def _offer(self, end=None):
+        window = self.clock.take(self.world > 1, end)
         if window is not None:
             for part in equal_parts:
                 values = window[part]
@@ -63,15 +58,9 @@ class Passive(Engine):
         if self.link.lost:
             self.off = True
 
-    def _failed(self, iteration, entered, role, error):
-        super()._failed(iteration, entered, role, error)
-        if role is primary and not isinstance(error, StopIteration):
-            self._take(entered)
-
     def ended(self, iteration, entered, role):
         if role is primary:
-            self._take(entered)
-            self._offer()
+            self._offer(entered)
             self.clock.gap = Gap(entered)
             self.clock.gap.start = now() - entered
         elif role is other:
@@ -79,14 +68,10 @@ class Passive(Engine):
 
     def finish(self):
         """The process ends: what is left is offered."""
-        self._leave()
-        end = self.clock.cancel()
-        if end is not None or self._window is not None:
-            self._take(end or now())
-            self._offer()
+        self._offer()
         return {}
 
     def failed(self, why, by_script):
         self.note('hook-failed', why)
         self.off = True
-        self._steady = self.clock.shortcut = None
+        self._common = None

@@ -32,8 +32,7 @@ class Phases(Engine):
         self.standstill = standstill
         self.modes = Modes(self.roles, self.note)
         self._remaining = 0
-        self._steps = 0  # That were begun on the long way.
-        self._validated = -2  # How many there were when the last validation began.
+        self._validated = -2  # How many steps there were when the last validation began.
         self._loaders_apart = False  # Several threads ask training loaders for batches.
         self._untold = None  # Why a script that goes on is followed no further.
 
@@ -117,8 +116,7 @@ class Phases(Engine):
                 old.lists = []
 
     def dropped(self, iteration):
-        if self._steady is not None and self._steady.iteration is iteration:
-            self._leave()
+        self._leave()
         if iteration.record is self.roles.primary and not self.off and self.ends_step(iteration):
             framework.current.synchronise()
             super().dropped(iteration)
@@ -147,31 +145,20 @@ class Phases(Engine):
             self.give_up('it asks its training loaders for batches in different threads, which cannot be switched together; --passive follows it')
             return other, entered
         if self.clock.running and not iteration.clocked:
-            self._collect(self.clock.leave(self._device_works_on(), self.world > 1))
-            if self._window is not None:
-                self._tell_left(iteration)
-        self._steps += 1
+            end = self.clock.leave(self._device_works_on())
+            if self.clock.marks:
+                self._tell_left(iteration, end)
+        iteration.clocked = True
         if not self._may_announce(iteration):
-            if not self.clock.close(entered) and self.clock.gap is not None:
+            if not self.clock.running and self.clock.gap is not None:
                 self.clock.gap.end = entered
-            self.clock.open(entered)
-            iteration.clocked = True
             return primary, entered
         first = not iteration.announced
-        if not first and self._remaining > 0:
-            self.clock.close(entered)
-            self._remaining -= 1
-        else:
-            entered = self._synchronise(entered)
-            self.clock.close(entered)
-            if first:
-                iteration.announced = True
-            self.checkpoint('start' if first else 'window', iteration, entered)
-            self._remaining -= 1
-            iteration.clocked = True
+        if first or self._remaining <= 0:
+            iteration.announced = True
+            self.checkpoint('start' if first else 'window', iteration, self._synchronise(entered))
             entered = now()  # What lay between was a checkpoint, which belongs to no step.
-        if not self.off and not self.take_short_way(iteration, entered):
-            self.clock.open(entered)
+        self._remaining -= 1
         return primary, entered
 
     def follows(self, iteration, iterator, current, entered):
@@ -189,9 +176,9 @@ class Phases(Engine):
         record = iteration.record
         return iteration.announced or self.world == 1 or iteration.stepped or (record.length or record.facts['batches']) == 1
 
-    def _tell_left(self, iteration):
+    def _tell_left(self, iteration, end):
         """The pass before this one was left before its end, which the script never asked for: that is known only now."""
-        self.checkpoint('epoch_end', iteration, None)
+        self.checkpoint('epoch_end', iteration, end)
         self._remaining = 0
 
     def _device_works_on(self):
@@ -229,7 +216,9 @@ class Phases(Engine):
             self.clock.validation_ended(now())
         elif role is primary:
             fetched = now() - entered
-            entered += self.clock.worked_on(self._device_works_on())
+            works_on = self._device_works_on()
+            self.clock.synchronised(works_on)
+            entered += works_on
             ended = now()
             self.checkpoint('epoch_end', iteration, entered)
             self._remaining = 0
@@ -242,8 +231,7 @@ class Phases(Engine):
         """Sends what was measured and does what the launcher answers, until it says how to go on."""
         self.standstill.check()
         message = self._at(why, iteration)
-        self._take(entered)
-        window, self._window = self._window, None
+        window = self.clock.take(self.world > 1, entered)
         if window is not None:
             message['window'] = dict(window, mode=self.modes.mode, sampling=self._sampling())
         if self.spent is not None:
@@ -293,9 +281,8 @@ class Phases(Engine):
         """The process ends by itself: the bye carries what is left of a window."""
         if self.off:
             return {}
-        self._leave()
-        self._take(self.clock.cancel() or now())
-        return {} if self._window is None else {'window': dict(self._window, mode=self.modes.mode)}
+        window = self.clock.take(self.world > 1)
+        return {} if window is None else {'window': dict(window, mode=self.modes.mode)}
 
     def end(self, status=0):
         """Ends the process: the results of this run are thrown away."""
@@ -329,7 +316,7 @@ class Phases(Engine):
     def _stop(self):
         """The script goes on as if there were no hook."""
         self.off = True
-        self._steady = self.clock.shortcut = None
+        self._common = None
         try:
             self.modes.let_go()
         except Exception:

@@ -33,9 +33,9 @@ class Roles:
         """Whether no step of late asked for batches of any loader but the primary one."""
         return not self._repeated and not self._missing and (not self._since or list(self._since) == [self.primary])
 
-    def resume(self, record):
-        """Since the last optimizer step, this loader alone was asked."""
-        self._since = {record: 1}
+    def resume(self, record, asked):
+        """Since the last optimizer step, this loader alone was asked, or none."""
+        self._since = {record: 1} if asked else {}
         self._last = record
 
     def stepped(self):
