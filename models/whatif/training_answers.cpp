@@ -311,7 +311,7 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
       "closed form of a launched training: samples/s = min(P, steps), P by its loader's workers and the cores, steps = compute + outside + taking a "
       "batch "
       "over; without workers they take turns; a worker fetches what the page cache misses before it prepares it; the time between epochs is left "
-      "out, unless passes were measured whole";
+      "out";
   result.rates = {model.ingestion, rates_of(model, {}).prep, 0, 0};
   result.answers.push_back(answer_of(model, {}));
   for (const TrainingChange& change : changes_of(model, question)) result.answers.push_back(answer_of(model, change));

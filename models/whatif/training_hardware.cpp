@@ -52,10 +52,10 @@ RateModel hardware_model(const TrainingModel& training) {
   constexpr double most_left_out = 0.15;
   const double step = training.step_samples / training.ingestion;
   if (const double left_out = training.outside_seconds / step; left_out > most_left_out)
-    throw UsageError(fmt::format(
-        "{:.0f} % of a step lies outside of its computing, and between passes over the loader, which other hardware does not change: ask for "
-        "single changes (--workers, --cores, --cache-size, --storage, --accelerator-speed)",
-        100 * left_out));
+    throw UsageError(
+        fmt::format("{:.0f} % of a step lies outside of its computing, which other hardware does not change: ask for "
+                    "single changes (--workers, --cores, --cache-size, --storage, --accelerator-speed)",
+                    100 * left_out));
   TrainingModel from_memory = training;
   from_memory.storage.reset();
   from_memory.waits_for_storage = false;

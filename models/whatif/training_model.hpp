@@ -125,8 +125,8 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
 /// cores. Pure.
 double delivery_seconds(const TrainingModel& model, int workers, double cores, double samples_per_s);
 
-/// The same training whose workers' main threads take so much less CPU time for a sample, as a fraction; a sample takes them as many seconds less.
-/// What other threads of theirs take is saved by the same fraction, at most. Pure. `model` has the CPU time of the workers.
+/// The same training whose workers take so much less CPU time for a sample, as a fraction; a sample takes them as many seconds less, at most. Pure.
+/// `model` has the CPU time of the workers.
 TrainingModel with_less_cpu(const TrainingModel& model, double fraction);
 
 /// Answers as answer() gives them of a RateModel: first the training unchanged, then each change, the best first; speedups are over the former, so

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/statistics.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -94,6 +93,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
       m_training.picture = at->picture;
     }
     count_steps(sender, at->window, at->step);
+    if (at->why == CheckpointMessage::Why::start) sender.pass_steps = 0;
     if (at->window) sender.pass_steps += at->window->samples.size();
     measurement();  // A training step was seen, so the training is one, however early it ends.
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
@@ -204,10 +204,11 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
     return answer_all(next_drain(now));
   }
   const auto why = first.at->why;
-  if (why == CheckpointMessage::Why::switched) m_stage_begin = now;  // What was discarded, and workers that started, cost the phase no time.
-  if (why == CheckpointMessage::Why::switched) take_kept();
-  if (why == CheckpointMessage::Why::switched) return answer_all(next_window());
-  if (m_stage == Stage::full && !is_wanted(Stage::full)) return answer_all(start_following(now));  // An earlier start has done that.
+  if (why == CheckpointMessage::Why::switched) {
+    m_stage_begin = now;  // What was discarded, and workers that started, cost the phase no time.
+    take_kept();
+    return answer_all(next_window());
+  }
   return answer_all(next_steps(now));
 }
 
@@ -249,6 +250,7 @@ Answer Conductor::next_steps(Nanoseconds now) {
   if (steps < m_window_steps && (has_windows || !is_over || steps < least_steps)) return RunSteps{m_window_steps - steps};
   m_step_seconds = typical_step_seconds(*window);
   m_stage_steps += window->samples.size();
+  if (m_stage == Stage::full && !is_wanted(Stage::full)) return start_following(now);  // An earlier start has done that.
   if (m_warming_up) return warm_up(now);
   take_windows();
   return enough(now) ? next_stage(now) : next_window();
@@ -263,20 +265,15 @@ Answer Conductor::next_window() {
 Answer Conductor::warm_up(Nanoseconds now) {
   if (now < m_stage_begin || (m_stage_steps < unmeasured_steps() && !late(now))) return next_window();
   m_warming_up = false;
-  if (!m_is_measuring) use_from(m_use());
-  m_is_measuring = true;
+  PhaseMeasurement& taken = measurement();
+  const TreeUse use = m_use();
+  taken.before = taken.before && taken.after ? moved(*taken.before, *taken.after, use) : use;  // What was used between two parts is not the phase's.
   const double left = stage_seconds(m_stage) - to_seconds(now - m_stage_begin);
   if (left > static_cast<double>(least_steps) * m_step_seconds) return next_window();
   // No time is left for others: these steps are what is known of the phase.
-  if (measurement().by_rank.empty()) measurement().before = m_stage_use;
+  if (taken.by_rank.empty()) taken.before = m_stage_use;
   take_windows();
   return enough(now) ? next_stage(now) : next_window();
-}
-
-/// What was used between two parts of a phase is not the phase's.
-void Conductor::use_from(const TreeUse& begin) {
-  PhaseMeasurement& taken = measurement();
-  taken.before = taken.before && taken.after ? moved(*taken.before, *taken.after, begin) : begin;
 }
 
 void Conductor::take_windows() {
@@ -315,9 +312,9 @@ bool Conductor::is_wanted(Stage stage) const {
     case Stage::full:
       return !is_complete(AttachPhase::full);
     case Stage::cached:
-      return all && can_be_cached() && !is_complete(AttachPhase::cached);
+      return all && !m_training.stream_goes_on() && !is_complete(AttachPhase::cached);
     case Stage::busy:
-      return all && can_be_cached() && m_training.loader && m_training.loader->workers > 0 && !is_complete(AttachPhase::busy);
+      return all && !m_training.stream_goes_on() && m_training.loader && m_training.loader->workers > 0 && !is_complete(AttachPhase::busy);
     case Stage::synthetic:
       return all && !is_complete(AttachPhase::synthetic);
     case Stage::drains:
@@ -350,7 +347,6 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
   m_stage_begin = now;
   m_stage_use = m_use();
   m_stage_steps = 0;
-  m_is_measuring = false;
   m_warming_up = true;
   for (auto& [number, member] : m_members) {
     member.window.reset();

@@ -97,7 +97,7 @@ class Conductor {
     std::optional<DrainedMessage> drained;
     bool between_epochs = false;              ///< has ended an epoch and not begun the next
     std::uint64_t steps = 0;                  ///< seen so far
-    bool epoch_starts = false;                ///< its next window's first step is the first after a gap that was kept
+    bool epoch_starts = false;                ///< its next window's first step is the first after a gap
     Nanoseconds since = 0;                    ///< of its last message
     double drain_seconds = 0;                 ///< it was asked to drain for so long
     std::uint64_t pass_steps = 0;             ///< of the pass over its loader that goes on
@@ -135,7 +135,6 @@ class Conductor {
   void take_spent(Member& member);
   [[nodiscard]] std::optional<int> more_workers() const;
   [[nodiscard]] bool another_drain_fits(Nanoseconds now) const;
-  [[nodiscard]] bool can_be_cached() const { return !m_training.stream_goes_on(); }
   DrainMeasurement& drain();
   DrainLoader start_drain(std::vector<DrainMeasurement>& drains, int workers, double seconds) const;
   void take_drains();
@@ -153,7 +152,6 @@ class Conductor {
   [[nodiscard]] bool is_draining() const { return m_stage == Stage::warm || m_stage == Stage::drains; }
   [[nodiscard]] double stage_seconds(Stage stage) const;
   [[nodiscard]] double warm_seconds() const;
-  void use_from(const TreeUse& begin);
   void plan_steps();
   void refuse_second_training(const Member& member);
 
@@ -165,7 +163,7 @@ class Conductor {
   std::map<int, int> m_trainers;                   ///< the process that trains, by rank
   std::optional<Nanoseconds> m_elsewhere_since{};  ///< ranks are missing of which it is certain that they do not start here any more
   Stage m_stage = Stage::full;
-  bool m_warming_up = true;          ///< the phase's first window, which is not measured
+  bool m_warming_up = true;          ///< the phase's first steps, which are not measured
   std::uint64_t m_window_steps = 1;  ///< of the window that goes on
   bool m_rank_failed = false;        ///< ended by an exception of its own
   Nanoseconds m_now = 0;
@@ -174,12 +172,11 @@ class Conductor {
   TreeUse m_stage_use;              ///< at that time
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
   std::uint64_t m_most_steps = 0;   ///< of one stage, where an earlier start had too few for all; 0: no limit
-  bool m_is_measuring = false;      ///< this stage has begun to
   bool m_is_first = true;           ///< of the start's stages that take steps
   bool m_is_warm = false;           ///< this start has read the subset into memory
   Nanoseconds m_device_look = 0;    ///< the last one
   std::uint64_t m_copies = 0;       ///< of kept batches, for which there is memory
-  double m_step_seconds = 0;        ///< of the last window, the slowest rank's
+  double m_step_seconds = 0;        ///< of the last window, one rank's
   Nanoseconds m_drains_begin = 0;
   std::size_t m_next_drain = 0;
   std::vector<int> m_drain_workers;

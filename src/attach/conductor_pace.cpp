@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/statistics.hpp"
 #include "conductor.hpp"
@@ -54,7 +53,7 @@ void Conductor::plan_steps() {
   m_most_steps = std::max<std::uint64_t>(m_training.steps / phases_with_steps(), 2 * least_steps);
 }
 
-/// Of a phase, at first: half a second, or what takes the batches that the loader had ready before; at most half of its time,
+/// Of a phase, at first: ten steps, half a second, or what takes the batches that the loader had ready before; at most half of its time,
 /// or a quarter of its steps.
 std::uint64_t Conductor::unmeasured_steps() const {
   if (m_step_seconds <= 0) return warm_up_steps;
@@ -124,7 +123,7 @@ bool Conductor::enough(Nanoseconds now) {
 /// before.
 void Conductor::look_at_device(Nanoseconds now) {
   constexpr double told_seconds = 1;
-  const bool is_told = m_is_measuring && to_seconds(now - m_stage_begin) > told_seconds && to_seconds(now - m_device_look) > told_seconds / 2;
+  const bool is_told = !m_warming_up && to_seconds(now - m_stage_begin) > told_seconds && to_seconds(now - m_device_look) > told_seconds / 2;
   if (!m_plan.device_use || !is_told || is_draining() || finished() || m_training.device.gpus.empty()) return;
   m_device_look = now;
   if (const auto use = m_plan.device_use(m_training.device.gpus)) measurement().device_use.push_back(*use);

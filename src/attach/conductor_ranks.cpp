@@ -97,7 +97,7 @@ void Conductor::find_hanging(Nanoseconds now) const {
   constexpr double between_epochs = 600;
   for (const auto& [number, member] : m_members) {
     if (!member.trains || !m_begin || member.waits() || member.said_bye || !member.hello) continue;
-    double allowed = 2 * window_seconds + static_cast<double>(std::max<std::uint64_t>(2 * window_steps(), 20)) * m_step_seconds;
+    double allowed = 2 * window_seconds + static_cast<double>(std::max<std::uint64_t>(2 * m_window_steps, 20)) * m_step_seconds;
     if (member.drain_seconds > 0) allowed = member.drain_seconds + drain_slack;
     if (member.between_epochs) allowed = between_epochs;
     allowed += m_plan.hang_seconds;

@@ -48,11 +48,10 @@ StepWindow read_window(JsonObject object) {
   window.validation = seconds(object, "validation", steps);
   window.ranks = seconds(object, "ranks", steps);
   window.outside_ranks = seconds(object, "outside_ranks", steps);
-  window.hook = seconds(object, "hook", steps);
   constexpr double most_samples = 1e12;
   window.samples = step_numbers(object, "samples", steps, most_samples);
   for (const std::vector<double>* list :
-       {&window.compute, &window.outside, &window.validation, &window.ranks, &window.outside_ranks, &window.hook, &window.samples})
+       {&window.compute, &window.outside, &window.validation, &window.ranks, &window.outside_ranks, &window.samples})
     if (list->size() != steps) object.fail("wait", "expected as many as the other lists have");
   const std::vector<double> optimizer_steps = step_numbers(object, "steps", steps, most_samples);
   window.optimizer_steps = static_cast<std::uint64_t>(std::accumulate(optimizer_steps.begin(), optimizer_steps.end(), 0.0));

@@ -50,7 +50,6 @@ struct StepWindow {
   std::vector<double> validation;     ///< of `outside`: in loops without gradients
   std::vector<double> ranks;          ///< of `compute`: waiting for other ranks
   std::vector<double> outside_ranks;  ///< of `outside`: waiting for other ranks
-  std::vector<double> hook;           ///< taken by the hook itself
   std::vector<double> samples;
   double sampling_seconds = 0;  ///< of all parts: choosing the samples of batches, which samplers do in the training's own process
   std::uint64_t optimizer_steps = 0;

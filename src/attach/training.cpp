@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <utility>
@@ -57,7 +56,7 @@ std::vector<Stretch> stretches_of(const DrainedMessage& drained) {
 }
 
 constexpr std::array lists_of_steps{&StepWindow::wait,  &StepWindow::compute,       &StepWindow::outside, &StepWindow::validation,
-                                    &StepWindow::ranks, &StepWindow::outside_ranks, &StepWindow::hook,    &StepWindow::samples};
+                                    &StepWindow::ranks, &StepWindow::outside_ranks, &StepWindow::samples};
 
 std::vector<double> steps_of(const StepWindow& window) {
   std::vector<double> steps;
@@ -131,7 +130,7 @@ void append(StepWindow& window, const StepWindow& later) {
   window.skipped += later.skipped;
 }
 
-double step_seconds(const StepWindow& window) { return to_seconds(window.end - window.begin - window.between) - sum(window.hook); }
+double step_seconds(const StepWindow& window) { return to_seconds(window.end - window.begin - window.between); }
 
 double median_step_seconds(const StepWindow& window) { return median(steps_of(window)); }
 

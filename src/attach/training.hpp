@@ -101,7 +101,7 @@ std::string text_of(const SeenMessage& seen);
 std::string watch_text();
 /// That no step was recognised, what was seen instead, and what is needed; without its end, too.
 std::string unrecognised_text(const std::string& seen);
-/// Of each window, what all ranks trained and the time of the slowest, without what the hook took and without validations, which are no steps;
+/// Of each window, what all ranks trained and the time of the slowest, without validations, which are no steps;
 /// of a whole run, with them.
 std::vector<Stretch> stretches_of(const PhaseMeasurement& phase);
 /// Of each window, what the loaders of all ranks can supply together: ranks train in step, so it is their number times what the slowest one
@@ -113,9 +113,9 @@ std::vector<Stretch> stretches_of(const std::vector<const DrainMeasurement*>& dr
 std::optional<double> waiting_fraction(const PhaseMeasurement& phase);
 /// The steps of a later window behind those of `window`; what lies between is none of them.
 void append(StepWindow& window, const StepWindow& later);
-/// All of a window's steps together, without what the hook took.
+/// All of a window's steps together.
 double step_seconds(const StepWindow& window);
-/// The median step of a window in seconds, without what the hook took.
+/// The median step of a window in seconds.
 double median_step_seconds(const StepWindow& window);
 /// The mean one. On a device, steps by themselves tell how long the process took to ask for them.
 double mean_step_seconds(const StepWindow& window);

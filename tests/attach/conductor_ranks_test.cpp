@@ -141,7 +141,7 @@ TEST_CASE("an epoch that ranks announce after its first step brings the wait for
   CheckpointMessage window = checkpoint(CheckpointMessage::Why::window);
   window.window.emplace();
   window.window->compute = window.window->outside = window.window->samples = window.window->validation = window.window->ranks =
-      window.window->outside_ranks = window.window->hook = {1, 1};
+      window.window->outside_ranks = {1, 1};
   window.window->wait = {1.25, 1};
   start.window = window.window;
   conductor.receive(0, start, to_nanoseconds(13));

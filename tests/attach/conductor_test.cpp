@@ -260,7 +260,7 @@ TEST_CASE("what lies between two epochs of the phase full is kept, with the wait
   window.window->end = to_nanoseconds(15);
   window.window->wait = {1.5, 0};
   for (auto* list : {&window.window->compute, &window.window->outside, &window.window->validation, &window.window->ranks,
-                     &window.window->outside_ranks, &window.window->hook, &window.window->samples})
+                     &window.window->outside_ranks, &window.window->samples})
     list->assign(2, 0.25);
   conductor.receive(0, window, to_nanoseconds(15));
   conductor.receive(0, window, to_nanoseconds(17));
@@ -292,11 +292,10 @@ TEST_CASE("passes that the script leaves after a few steps are measured, several
 
 TEST_CASE("windows go on over ends of epochs, and what lies between epochs is in no rate, nor the wait for an epoch's first batch") {
   for (const int ranks : {1, 3}) {
-    for (const auto style : {LoaderRecord::Style::map, LoaderRecord::Style::iterable}) {
+    {
       Training training;
       training.ranks = ranks;
       training.batches = 10;
-      training.style = style;
       training.gap = EpochGap{0, to_nanoseconds(0.05), 0.04, 0};
       Conductor conductor = made(60);
       training.run(conductor);

@@ -16,8 +16,7 @@
 namespace dsanalyze::testing {
 
 /// So many ranks say who they are, and name their loaders.
-inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> batches = {}, LoaderRecord::Style style = LoaderRecord::Style::map,
-                 int prefetch = 2) {
+inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> batches = {}, int prefetch = 2) {
   for (int i = 0; i < ranks; ++i) {
     HelloMessage hello;
     hello.pid = 100 + i;
@@ -27,7 +26,6 @@ inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> b
     LoaderMessage loader;
     loader.loader.workers = 2;
     loader.loader.batches = batches;
-    loader.loader.style = style;
     loader.loader.prefetch = prefetch;
     conductor.receive(i, loader, 0);
   }
@@ -44,7 +42,6 @@ struct Training {
   std::uint64_t seed = 1;
   std::function<double(int)> drained_by_workers{};  ///< seconds a batch, in place of `drained`
   std::optional<EpochGap> gap{};                    ///< before each epoch but the first
-  LoaderRecord::Style style = LoaderRecord::Style::map;
   int prefetch = 2;
   std::function<bool()> until{};  ///< it takes no further step; empty: to the end of all phases
   bool drains_in_time = false;    ///< a drain ends when its seconds are over; else after 200 batches
@@ -130,7 +127,7 @@ struct Training {
       took += seconds;
       window.wait.push_back(seconds / 2);
       window.compute.push_back(seconds / 2);
-      for (auto* list : {&window.outside, &window.validation, &window.ranks, &window.hook}) list->push_back(0);
+      for (auto* list : {&window.outside, &window.validation, &window.ranks}) list->push_back(0);
       window.samples.push_back(32);
     }
     window.end = window.begin + to_nanoseconds(took);
@@ -146,7 +143,7 @@ struct Training {
     RandomStream random(seed);
     std::size_t given = 0;
     for (int i = 0; i < ranks; ++i) members[i];
-    join(conductor, ranks, told_batches ? told_batches : batches, style, prefetch);
+    join(conductor, ranks, told_batches ? told_batches : batches, prefetch);
     while (!conductor.finished() && given < 1'000'000 && !(until && until())) {
       std::vector<int> ready;
       for (auto& [number, rank] : members)

@@ -12,7 +12,7 @@ using testing::says;
 namespace {
 
 const std::string window = R"({"begin":1000000000,"end":1300000000,"wait":[100000000,0],"compute":[50000000,50000000],"outside":[0,100000000],)"
-                           R"("hook":[0,0],"samples":[32,32],"steps":[1,1]})";
+                           R"("samples":[32,32],"steps":[1,1]})";
 
 template <typename Message>
 Message parsed(const std::string& line) {

@@ -19,7 +19,6 @@ inline StepWindow window_of(double wait, double compute, double outside = 0, dou
     window.outside.push_back(outside);
     window.ranks.push_back(ranks);
     window.validation.push_back(0);
-    window.hook.push_back(0);
     window.samples.push_back(samples_a_step);
   }
   window.optimizer_steps = 50;

@@ -125,10 +125,16 @@ class StepClock:
             end = self._cancel(place)
         if computed or self.gap is None:
             self.gap = Gap(end)
-            self.gap.validation = _sum(after, validation)
+        self.gap.validation += _sum(after, validation)
         self.gap.start += _sum(step, started)
         self.gap.end = None
         return end
+
+    def drop(self):
+        """What was marked since the last window were no steps."""
+        self.marks, self.samples = [], []
+        if self.gap is not None:
+            self.gap.end = None
 
     def _cancel(self, place):
         """Takes the last step out, of which the marks begin at `place`. Returns when it began, and the one before ended."""

@@ -56,6 +56,7 @@ class Record:
         self.subset = old.subset
         self.lists = (old.lists + self.lists)[:max_lists]
         self.warmed, self.replay, self.length = old.warmed, old.replay, old.length
+        self.tokens, self.picture, self.leads = old.tokens, old.picture, old.leads
 
     def samples_without_index(self, batch):
         """Samples of a batch of which the index list is not known: by its first dimension where that counts them, else `batch_size`."""
@@ -77,7 +78,6 @@ class Record:
         if self.tokens != 0:
             tokens = row_length(batch)
             self.tokens = tokens if self.tokens in (None, tokens) else 0
-
 
 
 class _Subset:

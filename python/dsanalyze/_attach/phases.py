@@ -6,7 +6,7 @@ from time import monotonic_ns as now
 
 from . import framework
 from .clock import Gap
-from .engine import Engine, follower, other, primary
+from .engine import Engine, other, primary
 from .modes import Modes
 
 least_steps_alone = 20
@@ -34,6 +34,8 @@ class Phases(Engine):
         self._remaining = 0
         self._validated = -2  # How many steps there were when the last validation began.
         self._loaders_apart = False  # Several threads ask training loaders for batches.
+        self._single = False  # The script leaves each pass after one step.
+        self._unannounced = False  # The pass that goes on, to the launcher.
         self._untold = None  # Why a script that goes on is followed no further.
 
     # What happens in the script.
@@ -111,7 +113,6 @@ class Phases(Engine):
         super()._introduce(record)
         for old in self.roles.training:  # A script that makes its loader anew for each epoch must not keep all of its datasets.
             if self.roles.over(old) and old is not record:
-                record.made_anew = record.made_anew or record.stands_for(old)
                 old.recipe = old.replay = None
                 old.lists = []
 
@@ -147,11 +148,16 @@ class Phases(Engine):
         if self.clock.running and not iteration.clocked:
             end = self.clock.leave(self._device_works_on())
             if self.clock.marks:
-                self._tell_left(iteration, end)
+                self._single = self._single or self._unannounced
+                self.checkpoint('epoch_end', iteration, end)
+                self._remaining = 0
         iteration.clocked = True
-        if not self._may_announce(iteration):
-            if not self.clock.running and self.clock.gap is not None:
-                self.clock.gap.end = entered
+        self._unannounced = not self._may_announce(iteration)
+        if self._unannounced:
+            if not self.clock.running:
+                entered = self._synchronise(entered)
+                if self.clock.gap is not None:
+                    self.clock.gap.end = entered
             return primary, entered
         first = not iteration.announced
         if first or self._remaining <= 0:
@@ -174,12 +180,7 @@ class Phases(Engine):
         """Ranks wait for one another at an epoch's start, so it must be one: a rank that looks at a batch (next(iter(loader))) between two epochs would wait
         for ranks that wait for it elsewhere. Its first step tells, unless it has no other."""
         record = iteration.record
-        return iteration.announced or self.world == 1 or iteration.stepped or (record.length or record.facts['batches']) == 1
-
-    def _tell_left(self, iteration, end):
-        """The pass before this one was left before its end, which the script never asked for: that is known only now."""
-        self.checkpoint('epoch_end', iteration, end)
-        self._remaining = 0
+        return iteration.announced or self.world == 1 or iteration.stepped or self._single or (record.length or record.facts['batches']) == 1
 
     def _device_works_on(self):
         """How long the device still has had to work on what it was asked for."""
@@ -214,6 +215,8 @@ class Phases(Engine):
             if self.clock.running and self._steps == self._validated:
                 framework.current.synchronise()  # What it has left to the device is its own.
             self.clock.validation_ended(now())
+        elif role is primary and self._unannounced and not iteration.stepped:
+            self.clock.drop()  # An evaluation: no optimizer has stepped on it.
         elif role is primary:
             fetched = now() - entered
             works_on = self._device_works_on()

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 
-#include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
 
@@ -28,7 +27,7 @@ double longest_step(const AttachedTraining& training) {
   return longest;
 }
 
-/// Seconds in which the shortest phase has time for nine of these steps: two windows that agree, and one that is measured.
+/// Seconds in which the shortest phase, which has a tenth of them, has time for six of these steps: three that are measured, and as many before.
 double wanted_budget(const AttachedTraining& training) {
   constexpr double steps = 60;
   return std::ceil(steps * longest_step(training));
@@ -79,12 +78,8 @@ void find_missing_phases(const LaunchedTraining& launched, Conductor::Phases pha
          launched.training.out_of_time
              ? fmt::format("a step takes {}, so --time-budget left no time for these phases: {}. Pass a --time-budget of {:.0f} s or more.",
                            format_seconds(longest_step(launched.training)), names, wanted_budget(launched.training))
-         : !launched.failure.empty() ? fmt::format("these phases were not measured, as the profile was cut short before: {}.", names)
-         : launched.finished
-             ? fmt::format(
-                   "no window of steps came about in these phases: {}. The script leaves each pass over its loader after a step, or makes its "
-                   "loader anew for each step. Let a pass last longer.",
-                   names)
+         : !launched.failure.empty()
+             ? fmt::format("these phases were not measured, as the profile was cut short before: {}.", names)
              : fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
                            "shorten the phases with --time-budget.",
                            names)});

@@ -3,7 +3,6 @@
 // What makes the record of a launched training; each part is in the source that stands above it. attached_profile() puts them together.
 
 #include <optional>
-#include <span>
 
 #include "attach/launch.hpp"
 #include "attach/training.hpp"

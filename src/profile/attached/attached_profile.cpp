@@ -222,7 +222,8 @@ struct Loss {
 /// Steps that take longer beside workers lack cores, where all are in use; else the process has to take their batches over.
 BottleneckRecord contention_bottleneck(const ProfileResult& result) {
   constexpr double nearly_all = 0.9;
-  const bool has_cores = result.run("busy")->cores_used.value_or(result.host.cores) < nearly_all * result.host.cores;
+  const double cores = result.launch->cores.value_or(result.host.cores);
+  const bool has_cores = result.run("busy")->cores_used.value_or(cores) < nearly_all * cores;
   return {"cpu", has_cores ? "delivery" : "cores", true, "", "cpu"};
 }
 

@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 
-#include "base/statistics.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
 
@@ -132,6 +129,19 @@ void find_unseen(const AccessTrace& trace, const PhaseMeasurement& full, Profile
   }
 }
 
+/// In the order of time, where several ranks' lie over one another.
+std::vector<TimeSpan> merged(std::vector<TimeSpan> spans) {
+  std::ranges::sort(spans, {}, &TimeSpan::begin);
+  std::vector<TimeSpan> apart;
+  for (const TimeSpan& span : spans) {
+    if (!apart.empty() && span.begin <= apart.back().end)
+      apart.back().end = std::max(apart.back().end, span.end);
+    else
+      apart.push_back(span);
+  }
+  return apart;
+}
+
 }  // namespace
 
 bool is_data(std::string_view path) {
@@ -158,15 +168,7 @@ std::vector<TimeSpan> full_windows(const AttachedTraining& training) {
   if (full == training.phases.end()) return windows;
   for (const auto& [rank, list] : full->second.by_rank)
     for (const StepWindow& window : list) windows.push_back({window.begin, window.end});
-  std::ranges::sort(windows, {}, &TimeSpan::begin);
-  std::vector<TimeSpan> apart;
-  for (const TimeSpan& window : windows) {
-    if (!apart.empty() && window.begin <= apart.back().end)
-      apart.back().end = std::max(apart.back().end, window.end);
-    else
-      apart.push_back(window);
-  }
-  return apart;
+  return merged(std::move(windows));
 }
 
 FullAccesses::FullAccesses(const LaunchedTraining& launched) : m_trace(*launched.accesses), m_windows(full_windows(launched.training)) {
@@ -182,11 +184,16 @@ FullAccesses::FullAccesses(const LaunchedTraining& launched) : m_trace(*launched
     const auto first = std::ranges::find_if(m_windows, [begin = span.begin](const TimeSpan& window) { return window.begin >= begin; });
     if (first != m_windows.end() && first->begin < span.end) m_spans.push_back({first->begin, span.end});
   }
-  for (const SeenSteps& seen : full->second.seen)
+  std::vector<TimeSpan> steps;  // A window's span holds what lies between its epochs, as validations on other files.
+  for (const SeenSteps& seen : full->second.seen) {
+    steps.push_back({seen.begin, seen.end});
     if (is_within(m_spans, seen.begin)) m_samples += seen.samples;
+  }
+  steps = merged(std::move(steps));
   for (const FileAccess& access : m_trace.accesses) {
     const std::string& path = m_trace.files[access.file].path;
-    if (access.kind != AccessKind::mapped && is_within(m_windows, access.end) && is_data(path)) m_folders.insert(path.substr(0, path.rfind('/')));
+    if (access.kind != AccessKind::mapped && is_within(m_windows, access.end) && is_within(steps, access.end) && is_data(path))
+      m_folders.insert(path.substr(0, path.rfind('/')));
   }
 }
 

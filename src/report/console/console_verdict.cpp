@@ -137,19 +137,13 @@ std::string launched_verdict(const ProfileResult& result) {
 /// A loader that is faster than the training and is waited for all the same.
 std::string late_batches(const ProfileResult& result) {
   constexpr double worth_naming = 0.05;
-  if (!result.waits) return "Nothing in the loader: it keeps up with the training.";
-  const auto& between = result.waits->between_epochs;
-  const auto steps = between && between->steps ? between->steps : result.loader->batches;
-  if (between && steps && result.loader->workers > 0) {
-    const double pass_seconds = std::max(result.waits->step_seconds * static_cast<double>(*steps), between->seconds);
-    const std::string waits = fmt::format("waiting for workers and the first batch takes {} of each pass of {}",
-                                          format_seconds(between->data_seconds), format_seconds(pass_seconds));
-    if (between->data_seconds > worth_naming * pass_seconds)
-      return (result.loader->persistent ? "Let each pass over the loader be longer (more batches, fewer passes): "
-                                        : "Keep the workers from one pass to the next (persistent_workers=True): ") +
-             waits + ".";
-  }
-  if (result.waits->data.fraction <= worth_naming) return "Nothing in the loader: it keeps up with the training.";
+  const bool contends = result.stalls && result.stalls->contention && result.stalls->contention->fraction > worth_naming;
+  if (contends && result.bottleneck->detail == "delivery")
+    return fmt::format(
+        "Make each batch cheaper to take (fewer and larger tensors, no pin_memory thread): steps take {} of the time longer beside workers, "
+        "though cores are free.",
+        format_share(result.stalls->contention->fraction));
+  if (!result.waits || result.waits->data.fraction <= worth_naming) return "Nothing in the loader: it keeps up with the training.";
   return fmt::format(
       "Make each batch cheaper to take: the loader keeps up, yet {} of a step waits while the training's own process takes its batch over.",
       format_share(result.waits->data.fraction));
@@ -203,6 +197,11 @@ std::string launched_first_step(const ProfileResult& result) {
   if (result.waits && result.waits->delaying_rank) return rank_step(result.waits->by_rank, *result.waits->delaying_rank);
   if (result.bottleneck && result.bottleneck->detail == "sampler")
     return fmt::format("Make choosing samples cheaper (tensors in place of Python's lists, drawn once): {}.", result.bottleneck->reason);
+  if (result.bottleneck && result.bottleneck->detail == "starting")
+    return fmt::format("{}: {}.",
+                       result.loader->persistent ? "Let an epoch be longer (more batches, fewer epochs)"
+                                                 : "Keep the workers from epoch to epoch (persistent_workers=True), or start fewer",
+                       result.bottleneck->reason);
   if (result.fix && result.loader)
     return fmt::format("Set num_workers={} instead of {}: {} samples/s are predicted ({:.1f}x). To check: {}", result.fix->workers,
                        result.loader->workers, format_rate(result.fix->samples_per_s, result.fix->ci95_samples_per_s), result.fix->speedup,
@@ -213,8 +212,6 @@ std::string launched_first_step(const ProfileResult& result) {
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
   std::string not_known = "See the findings, which say what could not be measured and why.";
   if (!result.bottleneck || !result.loader) return not_known;
-  if (result.bottleneck->detail == "starting")
-    return fmt::format("Keep the workers from epoch to epoch (persistent_workers=True), or start fewer: {}.", result.bottleneck->reason);
   if (result.bottleneck->detail == "accelerator" || result.bottleneck->detail == "delivery") return late_batches(result);
   if (result.bottleneck->detail == "launching")
     return fmt::format("Launch less from Python: torch.compile(mode=\"reduce-overhead\") or CUDA graphs, larger batches, fewer calls of .item(); {}.",
