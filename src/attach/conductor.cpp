@@ -108,7 +108,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
       sender.at.reset();
-      measurement().pass_steps = std::exchange(sender.pass_steps, 0);
+      m_pass_steps = std::exchange(sender.pass_steps, 0);
       Answers answers = let_finish_epoch();
       answers.push_back({member, PlainAnswer::go});
       return answers;
@@ -130,18 +130,23 @@ void Conductor::count_steps(Member& member, const std::optional<StepWindow>& win
   m_training.steps = std::max(m_training.steps, member.steps);
 }
 
-/// A gap comes before the window that starts with the next epoch's first step, or together with it. That step's wait is for workers that have just
-/// started, and lies between the epochs, too.
+/// A gap comes before the window that starts with the next epoch's first step, or together with it. That step's wait is kept apart: how many such
+/// waits a window has is chance.
 void Conductor::take_gap(Member& member, const std::optional<EpochGap>& between, std::optional<StepWindow>& window) {
-  const bool as_found = m_stage == Stage::full;
-  std::vector<EpochGap>& gaps = m_training.phases[AttachPhase::full].gaps[member.hello ? member.hello->rank : 0];
-  if (between && as_found) gaps.push_back(*between);
+  const int rank = member.hello ? member.hello->rank : 0;
+  if (between && m_stage == Stage::full) m_training.phases[AttachPhase::full].gaps[rank].push_back(*between);
+  // Pauses of the script, validation for one, do not cost a phase its steps, while there is time.
+  if (between && rank == 0 && m_begin && to_seconds(m_now - *m_begin) < steps_share * m_plan.seconds) m_stage_begin += between->end - between->begin;
   member.epoch_starts |= between.has_value();
   if (!member.epoch_starts || !window || window->wait.empty()) return;
   member.epoch_starts = false;
   const double waited = std::exchange(window->wait.front(), 0);
   window->begin = std::min(window->begin + to_nanoseconds(waited), window->end);
-  if (as_found && !gaps.empty()) gaps.back().first_batch_seconds = waited;
+  PhaseMeasurement& taken = measurement();
+  taken.first_waits[rank].push_back(waited);
+  taken.pass_steps = m_pass_steps;
+  const auto gaps = taken.gaps.find(rank);
+  if (gaps != taken.gaps.end() && !gaps->second.empty()) gaps->second.back().first_batch_seconds = waited;
 }
 
 /// Where one rank's epoch has ended, the others may not wait for it at a checkpoint: it may wait for them in a collective call.

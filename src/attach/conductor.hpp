@@ -88,6 +88,7 @@ class Conductor {
   static constexpr std::uint64_t least_steps = 3;     ///< of a phase, however long they take
   static constexpr double window_seconds = 0.5;
   static constexpr std::size_t least_windows = 8;
+  static constexpr double steps_share = 0.45;  ///< of the time budget, for the phases that take steps
   static constexpr std::uint64_t unbounded = 1'000'000;  ///< steps, or batches: as many as there are
   struct Member {
     std::optional<HelloMessage> hello;
@@ -165,6 +166,7 @@ class Conductor {
   Stage m_stage = Stage::full;
   bool m_warming_up = true;          ///< the phase's first steps, which are not measured
   std::uint64_t m_window_steps = 1;  ///< of the window that goes on
+  std::uint64_t m_pass_steps = 0;    ///< of the last whole pass that was seen
   bool m_rank_failed = false;        ///< ended by an exception of its own
   Nanoseconds m_now = 0;
   std::optional<Nanoseconds> m_begin;  ///< of the first phase

@@ -14,7 +14,6 @@ constexpr double wanted_half_width = 0.02;  ///< of a rate: then a phase is over
 constexpr std::uint64_t many_steps = 50;    ///< of a window on a device,
 constexpr double long_seconds = 5;          ///< or what it takes, if these are fewer steps
 constexpr double device_windows = 2;        ///< of a phase, at least
-constexpr double steps_share = 0.45;        ///< of the time budget, for the phases that take steps
 constexpr double full_part = 3.0 / 9;       ///< of these phases' time; the three others have the same
 constexpr double other_part = 2.0 / 9;
 

@@ -138,6 +138,12 @@ double mean_step_seconds(const StepWindow& window) {
   return step_seconds(window) / static_cast<double>(std::max<std::size_t>(window.samples.size(), 1));
 }
 
+double first_wait(const PhaseMeasurement& phase, int rank) {
+  const auto found = phase.first_waits.find(rank);
+  if (found == phase.first_waits.end() || found->second.empty() || phase.pass_steps.value_or(0) == 0) return 0;
+  return sum(found->second) / static_cast<double>(found->second.size() * *phase.pass_steps);
+}
+
 std::vector<Stretch> stretches_of(const PhaseMeasurement& phase) {
   std::vector<Stretch> stretches;
   std::size_t windows = SIZE_MAX;
@@ -153,7 +159,7 @@ std::vector<Stretch> stretches_of(const PhaseMeasurement& phase) {
       longest = std::max(longest, steps);
       samples += sum(list[i].samples) / steps;
       const double validated = phase.whole_run ? 0 : sum(list[i].validation);
-      seconds = std::max(seconds, (step_seconds(list[i]) - validated) / steps);
+      seconds = std::max(seconds, (step_seconds(list[i]) - validated) / steps + first_wait(phase, rank));
     }
     if (seconds > 0) stretches.push_back({samples * longest, seconds * longest});
   }

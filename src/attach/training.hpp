@@ -28,13 +28,14 @@ struct SeenSteps {
 struct PhaseMeasurement {
   std::map<int, std::vector<StepWindow>> by_rank;
   std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, as the script was found
+  std::map<int, std::vector<double>> first_waits{};  ///< for epochs' first batches, seconds, which are in no window
   std::vector<SeenSteps> seen{};              ///< full: all steps of all ranks, those too that are in no window
   bool complete = false;                      ///< precise enough, or its time is over; else the command ended in it
   bool whole_run = false;                     ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
   std::optional<std::uint64_t> pass_steps{};  ///< of the last whole pass that was seen
   std::optional<TreeUse> before, after;
   std::vector<double> device_use{};  ///< looks at the GPUs that train: the share of the second before each in which they computed
-  std::uint64_t kept_batches = 0;    ///< busy and synthetic: handed out in turn
+  std::uint64_t kept_batches = 0;    ///< busy and synthetic: handed out in turn, from the first one on in each window
 };
 
 /// How many ranks a training has, and how many of them run in processes of this command that have the hook.
@@ -101,6 +102,8 @@ std::string text_of(const SeenMessage& seen);
 std::string watch_text();
 /// That no step was recognised, what was seen instead, and what is needed; without its end, too.
 std::string unrecognised_text(const std::string& seen);
+/// What a step has of the waits for epochs' first batches, seconds: a wait once in as many steps as an epoch has.
+double first_wait(const PhaseMeasurement& phase, int rank);
 /// Of each window, what all ranks trained and the time of the slowest, without validations, which are no steps;
 /// of a whole run, with them.
 std::vector<Stretch> stretches_of(const PhaseMeasurement& phase);

@@ -146,6 +146,51 @@ TEST_CASE("a sampler is the bottleneck where choosing samples takes most of what
   CHECK(profile_of(launched).waits->between_epochs->sampler_seconds == doctest::Approx(7));
 }
 
+TEST_CASE("the interval of G holds that its batches are a sample of the epoch's") {
+  // Sixteen batches of 32 samples, whose steps take from 5 to 20 ms, each always the same.
+  const auto launched_with = [](const std::vector<double>& seconds, const std::vector<double>& samples) {
+    LaunchedTraining launched = prep_bound();
+    PhaseMeasurement& synthetic = launched.training.phases[AttachPhase::synthetic];
+    synthetic.by_rank.clear();
+    for (int i = 0; i < 8; ++i) {
+      StepWindow window;
+      double all = 0;
+      for (std::size_t step = 0; step < 2 * seconds.size(); ++step) {
+        const std::size_t batch = step % seconds.size();
+        window.samples.push_back(samples[batch]);
+        window.compute.push_back(seconds[batch]);
+        for (auto* list : {&window.wait, &window.outside, &window.ranks, &window.validation, &window.hook}) list->push_back(0);
+        all += seconds[batch];
+      }
+      window.end = to_nanoseconds(all);
+      synthetic.by_rank[0].push_back(std::move(window));
+    }
+    launched.training.device.cuda = false;
+    return launched;
+  };
+  std::vector<double> seconds(16);
+  std::vector<double> samples(16, samples_a_step);
+  for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = 0.005 + 0.001 * static_cast<double>(i);
+  const RateRecord differing = *profile_of(launched_with(seconds, samples)).ingestion;
+  CHECK(differing.samples_per_s == doctest::Approx(samples_a_step / 0.0125));
+  // The standard error of a mean of 16 of these steps is 9.5 % of it, and Student's t for them is 2.13.
+  CHECK(differing.ci95_samples_per_s.low == doctest::Approx(differing.samples_per_s * (1 - 0.203)).epsilon(0.005));
+  CHECK(differing.ci95_samples_per_s.high == doctest::Approx(differing.samples_per_s * (1 + 0.203)).epsilon(0.005));
+  // What the process takes for each of them says nothing of a device.
+  LaunchedTraining on_device = launched_with(seconds, samples);
+  on_device.training.device.cuda = true;
+  CHECK(profile_of(on_device).ingestion->ci95_samples_per_s.high == doctest::Approx(differing.samples_per_s));
+  // Where a batch's step is as long as its samples, G is the same whichever batches there are.
+  for (std::size_t i = 0; i < seconds.size(); ++i) samples[i] = 32000 * seconds[i];
+  const RateRecord in_proportion = *profile_of(launched_with(seconds, samples)).ingestion;
+  CHECK(in_proportion.ci95_samples_per_s.low == doctest::Approx(in_proportion.samples_per_s));
+  // Batches that do not differ add nothing to what their steps vary by.
+  seconds.assign(16, 0.010);
+  samples.assign(16, samples_a_step);
+  const RateRecord alike = *profile_of(launched_with(seconds, samples)).ingestion;
+  CHECK(alike.ci95_samples_per_s.high == doctest::Approx(alike.samples_per_s));
+}
+
 TEST_CASE("its record is read as it was written") {
   const ProfileResult result = profile_of(prep_bound());
   const std::string text = to_json(result);

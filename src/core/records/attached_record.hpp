@@ -65,13 +65,14 @@ struct RankWaitsRecord {
       supply_seconds_per_step{};  ///< its loader's, for a step's batches, when it is drained: no step of the rank is shorter in the long run
 };
 
-/// The mean time from the end of one epoch to the first batch of the next, of the lowest rank.
+/// The mean time from the end of one epoch to the first request for a batch of the next, of the lowest rank.
 struct BetweenEpochsRecord {
   std::uint64_t epochs = 0;  ///< ends of epochs that were seen
   double seconds = 0;        ///< of each; the sum of the next three
-  double data_seconds = 0;   ///< waiting for the old workers to end, the new ones to start, and the first batch
+  double data_seconds = 0;   ///< waiting for the old workers to end and the new ones to start
   double validation_seconds = 0;
   double outside_seconds = 0;               ///< checkpoints, for one
+  double first_batch_seconds = 0;           ///< that is waited for then, which steps hold
   std::optional<double> sampler_seconds{};  ///< of these, choosing the samples of the next batches, in the training's own process
   std::optional<std::uint64_t> steps{};     ///< of the last epoch that was seen to end
 };
@@ -192,6 +193,7 @@ struct WorkerPoint {
   std::optional<double> workers_seconds_per_sample{};         ///< CPU time of all workers
   std::optional<double> take_over_seconds_per_sample{};       ///< of a batch that lies ready, until the training process has it
   std::optional<double> busy_take_over_seconds_per_sample{};  ///< the same while the workers prepare further batches
+  std::optional<double> start_seconds{};                      ///< until the first batch, with starting the workers
 };
 
 /// A file or folder that the words of a launched command name, or that makes its loader, as it was when the command was profiled.

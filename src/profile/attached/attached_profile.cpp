@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "attach/command_paths.hpp"
+#include "attach/kept_batches.hpp"
 #include "attached_parts.hpp"
 #include "attached_reads.hpp"
 #include "attached_runs.hpp"
@@ -25,6 +26,20 @@ constexpr double least_loss = 0.02;
 constexpr double worth_a_name = 0.05;
 /// Of a step without workers: a share of preparing that is worth workers.
 constexpr double least_turn = 0.1;
+
+/// G: its interval holds what the steps vary by, and that its batches are a sample of those of an epoch.
+/// On a device it is that of whole windows alone, as what the process takes for each batch is not what the device does.
+RateRecord ingestion_rate(const PhaseMeasurement& synthetic, bool on_device) {
+  RateRecord rate = rate_record(stretches_of(synthetic), "the training's own steps with batches handed out again");
+  double half_width = 0;
+  const std::uint64_t kept = synthetic.kept_batches;
+  for (const auto& [rank, windows] : synthetic.by_rank)
+    if (kept > 1 && !on_device) half_width = std::max(half_width, rate.samples_per_s * kept_batches_error(windows, kept) * student_t95(kept - 1));
+  Interval& interval = rate.ci95_samples_per_s;
+  interval.low = std::max(rate.samples_per_s - std::hypot(rate.samples_per_s - interval.low, half_width), 0.0);
+  interval.high = rate.samples_per_s + std::hypot(interval.high - rate.samples_per_s, half_width);
+  return rate;
+}
 
 /// G where no batches were handed out again: the steps as found, without their waiting for data.
 RateRecord rate_without_waiting(const PhaseMeasurement& full) {
@@ -371,8 +386,8 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     result.runs.push_back(std::move(*full));
   }
   if (auto synthetic = run_of(training, AttachPhase::synthetic)) {
-    result.ingestion =
-        rate_record(stretches_of(training.phases.at(AttachPhase::synthetic)), "the training's own steps with batches handed out again");
+    result.ingestion = ingestion_rate(training.phases.at(AttachPhase::synthetic), training.device.cuda);
+    take_rate(*result.ingestion, *synthetic);
     result.runs.push_back(std::move(*synthetic));
   }
   take_drains(training, result);

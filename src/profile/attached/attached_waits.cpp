@@ -32,6 +32,10 @@ struct Sums {
     validation += sum(window.validation);
     sampler += window.sampling_seconds;
   }
+  void wait(double seconds) {
+    all += seconds;
+    data += seconds;
+  }
   /// The workers' end and start is waiting for data; what the script does meanwhile is outside.
   void add(const EpochGap& gap) {
     const double seconds = to_seconds(gap.end - gap.begin);
@@ -63,8 +67,9 @@ std::optional<BetweenEpochsRecord> between_epochs(const PhaseMeasurement& phase)
   for (const EpochGap& gap : found->second) {
     const double seconds = to_seconds(gap.end - gap.begin);
     const double first_batch = gap.first_batch_seconds.value_or(0);
-    record.seconds += (seconds + first_batch) / epochs;
-    record.data_seconds += (gap.start_seconds + first_batch) / epochs;
+    record.seconds += seconds / epochs;
+    record.data_seconds += gap.start_seconds / epochs;
+    record.first_batch_seconds += first_batch / epochs;
     record.validation_seconds += gap.validation_seconds / epochs;
     record.outside_seconds += std::max(seconds - gap.start_seconds - gap.validation_seconds, 0.0) / epochs;
     if (gap.sampling_seconds > 0) record.sampler_seconds = record.sampler_seconds.value_or(0) + gap.sampling_seconds / epochs;
@@ -157,6 +162,7 @@ WaitsRecord waits_of(const PhaseMeasurement& phase) {
   for (const auto& [rank, list] : phase.by_rank) {
     Sums sums;
     for (const StepWindow& window : list) sums.add(window);
+    sums.wait(first_wait(phase, rank) * sums.steps);
     if (const auto gaps = phase.gaps.find(rank); phase.whole_run && gaps != phase.gaps.end())
       for (const EpochGap& gap : gaps->second) sums.add(gap);
     if (sums.steps == 0) continue;
