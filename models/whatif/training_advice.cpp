@@ -158,7 +158,8 @@ void advise_persistent(const ProfileResult& profile, const TrainingModel& model,
   const double epoch = static_cast<double>(*between.steps) * profile.waits->step_seconds + between.seconds;
   // The first batch is waited for all the same: all workers prepare theirs at a time.
   const double first = model.workers * model.step_samples / rates_of(model, {}).prep;
-  const auto faster = [&](double part) { return epoch / (epoch - std::clamp(between.data_seconds - part * first, 0.0, between.data_seconds)); };
+  const double waited = between.data_seconds + between.first_batch_seconds;
+  const auto faster = [&](double part) { return epoch / (epoch - std::clamp(waited - part * first, 0.0, waited)); };
   constexpr double least_part = 0.5;
   constexpr double most_part = 1.5;
   const double speedup = faster(1);
@@ -169,7 +170,7 @@ void advise_persistent(const ProfileResult& profile, const TrainingModel& model,
   add_advice(list, "persistent-workers",
              fmt::format("{}persistent_workers=True{}: each epoch of {} waits {} for its workers to start. Without that it is {:.2f}x as fast.",
                          place_text(loader.file, loader.line), loader.made_anew ? ", and the loader made once, before the epochs" : "",
-                         format_seconds(epoch), format_seconds(between.data_seconds), speedup),
+                         format_seconds(epoch), format_seconds(waited), speedup),
              gain, loader.file, loader.line);
 }
 
@@ -270,6 +271,20 @@ std::vector<AdviceRecord> advise(const ProfileResult& profile, const TrainingMod
   advise_pinning(profile, model, list);
   std::ranges::stable_sort(list, std::ranges::greater{}, [](const AdviceRecord& advice) { return advice.gain ? advice.gain->speedup : 1.0; });
   return list;
+}
+
+double gain_in_epochs(const ProfileResult& profile, const FixRecord& fix) {
+  const RunRecord* const full = profile.run("full");
+  const auto& between = profile.waits->between_epochs;
+  if (profile.loader->persistent || !between || !between->steps || full == nullptr) return fix.speedup;
+  const WorkerPoint* tried = nullptr;  // With no more workers, or else the fewest.
+  for (const WorkerPoint& point : profile.prep_by_workers)
+    if (point.start_seconds && point.workers > 0 && (tried == nullptr || point.workers <= fix.workers)) tried = &point;
+  if (tried == nullptr) return fix.speedup;
+  const double start = *tried->start_seconds * std::max(static_cast<double>(fix.workers) / tried->workers, 1.0);
+  const double steps = static_cast<double>(*between->steps) * profile.waits->step_seconds;
+  const double others = between->seconds - between->data_seconds;
+  return std::min(fix.speedup, (steps + between->seconds) / (steps * full->samples_per_s / fix.samples_per_s + others + start));
 }
 
 }  // namespace dsanalyze

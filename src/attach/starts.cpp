@@ -17,8 +17,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr int most_starts = 4;
-constexpr std::uint64_t least_steps =
-    24;  ///< of a start in which nothing was measured: four phases, of each three that are measured and as many before
+constexpr std::uint64_t least_steps = 8;  ///< of a start in which nothing was measured: those of one phase in the next one
 
 /// Its ranks may be on other servers, whose files are no sandbox's.
 bool starts_ranks_elsewhere(const std::vector<std::string>& command) {

@@ -172,8 +172,9 @@ std::optional<double> waiting_fraction(const PhaseMeasurement& phase) {
     double waited = 0;
     double seconds = 0;
     for (const StepWindow& window : windows) {
-      waited += sum(window.wait);
-      seconds += step_seconds(window);
+      const double first = first_wait(phase, rank) * static_cast<double>(window.samples.size());
+      waited += sum(window.wait) + first;
+      seconds += step_seconds(window) + first;
     }
     if (seconds > 0) most = std::max(most.value_or(0), waited / seconds);
   }

@@ -60,12 +60,35 @@ TEST_CASE("workers that start in each epoch are the bottleneck where that takes 
   full.pass_steps = 50;  // Of 20 ms, half of which are waiting for prep.
   full.gaps[0] = {{0, to_nanoseconds(0.5), 0.2, 0, 0.1}};
   CHECK(profile_of(launched).bottleneck->detail == "prep");
-  full.gaps[0] = {{0, to_nanoseconds(3), 2, 0, 1}};
+  full.gaps[0] = {{0, to_nanoseconds(3), 3, 0, 0.04}};
   const ProfileResult result = profile_of(launched);
   CHECK(result.bottleneck->detail == "starting");
-  CHECK(says(result.bottleneck->reason, "takes 60 % of the training's time"));
+  CHECK(result.bottleneck->confident);
+  CHECK(says(result.bottleneck->reason, "take 75 % of the training's time"));
   launched.training.loader->workers = 0;
   CHECK(profile_of(launched).bottleneck->detail != "starting");
+}
+
+TEST_CASE("the wait for an epoch's first batch is shared among the epoch's steps, of each phase") {
+  LaunchedTraining launched = prep_bound();
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  const double before = profile_of(launched).run("full")->samples_per_s;
+  full.first_waits[0] = {0.1, 0.3};
+  full.pass_steps = 10;
+  const ProfileResult result = profile_of(launched);
+  CHECK(1 / result.run("full")->samples_per_s == doctest::Approx(1 / before + 0.02 / samples_a_step));
+  CHECK(result.waits->data.seconds_per_step == doctest::Approx(0.03).epsilon(0.01));
+  CHECK(result.waits->unexplained.seconds_per_step == doctest::Approx(0));
+}
+
+TEST_CASE("a rate that changes while it is measured is told, and takes the trust") {
+  LaunchedTraining launched = prep_bound();
+  CHECK_FALSE(finds(profile_of(launched), "rate-changed"));
+  std::vector<StepWindow>& windows = launched.training.phases[AttachPhase::full].by_rank[0];
+  for (std::size_t i = 0; i < windows.size() / 2; ++i) windows[i].end = windows[i].begin + (windows[i].end - windows[i].begin) * 3 / 2;
+  const ProfileResult result = profile_of(launched);
+  CHECK(says(finding_of(result, "rate-changed").message, "in the phase full the rate went from"));
+  CHECK_FALSE(result.trusted);
 }
 
 TEST_CASE("where nothing was read from storage, storage is not the bottleneck") {

@@ -126,6 +126,9 @@ void advise_training(ProfileResult& profile, const std::string& place) {
     profile.predicted_steady = steady_of(model);
     std::optional<FixRecord> fix = fix_of(model);
     if (!fix) return;
+    constexpr double least_gain = 1.1;
+    fix->speedup = gain_in_epochs(profile, *fix);
+    if (fix->speedup < least_gain) return;
     const std::string file = place.empty() ? "" : " " + shell_word(place.front() == '-' ? "./" + place : place);
     fix->check = fmt::format("dsanalyze whatif{} --workers {} --validate", file, fix->workers);
     WhatIfQuestion question;

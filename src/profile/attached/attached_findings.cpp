@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
 
@@ -16,6 +17,8 @@ namespace {
 using Severity = Finding::Severity;
 
 constexpr std::uint64_t wanted_kept_batches = 16;
+
+constexpr double tolerated_change = 0.1;
 
 /// The median step of the phase whose steps take longest.
 double longest_step(const AttachedTraining& training) {
@@ -83,6 +86,26 @@ void find_missing_phases(const LaunchedTraining& launched, Conductor::Phases pha
              : fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
                            "shorten the phases with --time-budget.",
                            names)});
+  }
+}
+
+/// What loads a cache, or compiles, in its first seconds is not the training that goes on for days.
+void find_changing_rates(const AttachedTraining& training, ProfileResult& result) {
+  constexpr std::size_t least_windows = 8;
+  for (const auto& [phase, measured] : training.phases) {
+    const std::vector<Stretch> all = stretches_of(measured);
+    if (measured.whole_run || all.size() < least_windows) continue;
+    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    const Estimate first = estimate_of_ratio({all.begin(), middle});
+    const Estimate second = estimate_of_ratio({middle, all.end()});
+    const double change = std::abs(second.value - first.value);
+    if (change <= (first.ci95.high - first.ci95.low) / 2 + (second.ci95.high - second.ci95.low) / 2) continue;
+    if (change <= tolerated_change * first.value) continue;
+    result.trusted = false;
+    result.findings.push_back({"rate-changed", Severity::warning,
+                               fmt::format("in the phase {} the rate went from {} to {} samples/s while it was measured: the training had not "
+                                           "settled, or other programs came or went. Profile again, with a longer --time-budget.",
+                                           enum_name(phase), format_number(first.value), format_number(second.value))});
   }
 }
 
@@ -202,6 +225,7 @@ void find_attached_problems(const LaunchedTraining& launched, const LaunchSettin
             {"drain-failed", Severity::warning,
              fmt::format("draining the loader with {} worker{} failed after {} batch{}: {}", drain.workers, drain.workers == 1 ? "" : "s",
                          drained.delivered.size(), drained.delivered.size() == 1 ? "" : "es", printable(drained.error))});
+  find_changing_rates(launched.training, result);
   find_prep_beside_others(result);
   find_prep_below_found(result);
   if (const RankCount ranks = launched.training.rank_count(); mode == AttachMode::passive && ranks.elsewhere() > 0)

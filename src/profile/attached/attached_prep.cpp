@@ -104,6 +104,10 @@ void take_cpu(const Drains& drains, WorkerPoint& point) {
       steady.process_seconds += drained.cpu->process_seconds;
       steady.workers_seconds += drained.cpu->workers_seconds;
     }
+  for (const DrainMeasurement* drain : drains)
+    for (const auto& [rank, drained] : drain->by_rank)
+      if (!drained.delivered.empty())
+        point.start_seconds = std::max(point.start_seconds.value_or(0), to_seconds(drained.delivered.front() - drained.begin));
   if (samples > 0 && cpu_seconds > 0) point.main_thread_seconds_per_sample = cpu_seconds / samples;
   point.take_over_seconds_per_sample = take_over_seconds(drains, &DrainedMessage::takes, &resting_take);
   point.busy_take_over_seconds_per_sample = take_over_seconds(drains, &DrainedMessage::busy_takes, &busy_take);

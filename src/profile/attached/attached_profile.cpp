@@ -238,7 +238,9 @@ struct Loss {
 BottleneckRecord contention_bottleneck(const ProfileResult& result) {
   constexpr double nearly_all = 0.9;
   const double cores = result.launch->cores.value_or(result.host.cores);
-  const bool has_cores = result.run("busy")->cores_used.value_or(cores) < nearly_all * cores;
+  const RunRecord& busy = *result.run("busy");
+  const double others = busy.others ? busy.others->cpu_fraction * result.host.cores : 0;
+  const bool has_cores = busy.cores_used.value_or(cores) + others < nearly_all * cores;
   return {"cpu", has_cores ? "delivery" : "cores", true, "", "cpu"};
 }
 
@@ -305,12 +307,15 @@ bool is_sampler(const ProfileResult& result) {
   return sampler_fraction(*result.waits) > std::max(worth_a_name, lost / 2);
 }
 
-/// What workers that start, and their first batches, take of the training's time, of which no rate knows; 0 where steps lose more.
+/// What workers that start once an epoch take of the training's time; 0 where that is less than half of all that it loses. The process waits for
+/// them before its first batch, and with it, where that takes longer than preparing it.
 double starting_fraction(const ProfileResult& result) {
-  if (!result.waits || !result.waits->between_epochs || result.loader->workers == 0) return 0;
-  const double fraction = fraction_of_epoch(*result.waits, result.waits->between_epochs->data_seconds);
-  const double lost = result.stalls ? 1 - result.stalls->compute.fraction : 0;
-  return fraction > std::max(worth_a_name, (1 - fraction) * lost) ? fraction : 0;
+  if (!result.waits || !result.waits->between_epochs || result.loader->workers == 0 || !(result.prep->samples_per_s > 0)) return 0;
+  const BetweenEpochsRecord& between = *result.waits->between_epochs;
+  const double prepared = result.loader->workers * result.waits->step_seconds * result.run("full")->samples_per_s / result.prep->samples_per_s;
+  const double fraction = fraction_of_epoch(*result.waits, between.data_seconds + std::max(between.first_batch_seconds - prepared, 0.0));
+  const double computed = (1 - fraction_of_epoch(*result.waits, between.seconds)) * (result.stalls ? result.stalls->compute.fraction : 1);
+  return fraction > std::max(worth_a_name, (1 - computed) / 2) ? fraction : 0;
 }
 
 /// Whether a GPU rests though batches are at hand: it waits for the process that launches its work.
@@ -325,16 +330,17 @@ std::string launching_reason(const ProfileResult& result) {
 }
 
 std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, const ProfileResult& result) {
-  if (is_sampler(result))
-    return BottleneckRecord{"cpu", "sampler", result.trusted,
-                            fmt::format("choosing samples takes {} of the training's time", format_share(sampler_fraction(*result.waits))), "gpu"};
-  if (!result.ingestion || !result.prep) return std::nullopt;
-  if (const double starting = starting_fraction(result); starting > 0)
-    return BottleneckRecord{"cpu", "starting", result.trusted,
-                            fmt::format("waiting for workers to start and for their first batches, between epochs, takes {} of the training's time",
-                                        format_share(starting)),
-                            "gpu"};
-  BottleneckRecord record = result.stalls ? loss_bottleneck(training, result) : rate_bottleneck(training, result);
+  BottleneckRecord record{"cpu", "sampler", true, "", "gpu"};
+  if (is_sampler(result)) {
+    record.reason = fmt::format("choosing samples takes {} of the training's time", format_share(sampler_fraction(*result.waits)));
+  } else if (!result.ingestion || !result.prep) {
+    return std::nullopt;
+  } else if (const double starting = starting_fraction(result); starting > 0) {
+    record.detail = "starting";
+    record.reason = fmt::format("workers that start once an epoch take {} of the training's time", format_share(starting));
+  } else {
+    record = result.stalls ? loss_bottleneck(training, result) : rate_bottleneck(training, result);
+  }
   if (record.detail == "accelerator" && is_launch_bound(result)) record = {"cpu", "launching", record.confident, launching_reason(result), "gpu"};
   if (result.finds(beside_others_code)) {
     record.confident = false;

@@ -321,7 +321,7 @@ std::string reads_text(const ReadsRecord& reads) {
 }
 
 std::string between_text(const BetweenEpochsRecord& between) {
-  std::string text = fmt::format("{} each time, of which {} validation, {} waiting for workers and the first batch", format_seconds(between.seconds),
+  std::string text = fmt::format("{} each time, of which {} validation, {} workers that end and start", format_seconds(between.seconds),
                                  format_seconds(between.validation_seconds), format_seconds(between.data_seconds));
   if (between.sampler_seconds) text += fmt::format(", {} choosing samples (the sampler)", format_seconds(*between.sampler_seconds));
   return text + fmt::format(", {} other ({} seen)", format_seconds(std::max(between.outside_seconds - between.sampler_seconds.value_or(0), 0.0)),

@@ -197,8 +197,7 @@ Figure step_parts(ProfileViews views) {
 }
 
 Figure between_epochs(ProfileViews views) {
-  Table table{"the time between two epochs",
-              with_label(views, {{"epochs seen"}, {"time each"}, {"validation"}, {"workers and first batch"}, {"other"}})};
+  Table table{"the time between two epochs", with_label(views, {{"epochs seen"}, {"time each"}, {"validation"}, {"workers"}, {"other"}})};
   for (const ProfileView& view : views) {
     if (!view.profile->waits || !view.profile->waits->between_epochs) continue;
     const BetweenEpochsRecord& between = *view.profile->waits->between_epochs;
@@ -206,7 +205,7 @@ Figure between_epochs(ProfileViews views) {
             {fmt::format("{}", between.epochs), format_seconds(between.seconds), format_seconds(between.validation_seconds),
              format_seconds(between.data_seconds), format_seconds(between.outside_seconds)});
   }
-  return {"", "From the end of one epoch to the first batch of the next, as found.", {}, std::move(table)};
+  return {"", "From the end of one epoch to the first request for a batch of the next, as found.", {}, std::move(table)};
 }
 
 Figure prep_by_workers(ProfileViews views) {

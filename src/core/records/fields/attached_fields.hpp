@@ -64,6 +64,7 @@ struct Fields<BetweenEpochsRecord> {
                                    field("data_seconds", &R::data_seconds),
                                    field("validation_seconds", &R::validation_seconds),
                                    field("outside_seconds", &R::outside_seconds),
+                                   field("first_batch_seconds", &R::first_batch_seconds).omitted(),
                                    field("sampler_seconds", &R::sampler_seconds).omitted(),
                                    field("steps", &R::steps)};
 };
@@ -157,7 +158,8 @@ struct Fields<WorkerPoint> {
                                    field("process_seconds_per_sample", &R::process_seconds_per_sample).omitted(),
                                    field("workers_seconds_per_sample", &R::workers_seconds_per_sample).omitted(),
                                    field("take_over_seconds_per_sample", &R::take_over_seconds_per_sample).omitted(),
-                                   field("busy_take_over_seconds_per_sample", &R::busy_take_over_seconds_per_sample).omitted()};
+                                   field("busy_take_over_seconds_per_sample", &R::busy_take_over_seconds_per_sample).omitted(),
+                                   field("start_seconds", &R::start_seconds).omitted()};
 };
 
 template <>
