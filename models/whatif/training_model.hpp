@@ -24,10 +24,11 @@ struct TrainingModel {
     std::optional<double> busy_take_over{};  ///< take_over while the workers prepare; nothing: not measured
   };
   int ranks = 1;
-  std::optional<int> most_workers{};   ///< that are advised, as a drain with others failed, or each worker delivers all samples
-  int workers = 0;                     ///< num_workers of each rank
-  double cores = 1;                    ///< that all processes may use
-  std::vector<Point> prep;             ///< workers rising, at least one
+  std::optional<int>
+      most_workers{};       ///< that are advised, as a drain with others failed, each worker delivers all samples, or an epoch has no more batches
+  int workers = 0;          ///< num_workers of each rank
+  double cores = 1;         ///< that all processes may use
+  std::vector<Point> prep;  ///< workers rising, at least one
   std::optional<double> worker_cpu;    ///< CPU time of the workers; nothing: not measured
   double process_cpu = 0;              ///< CPU time in which the training process takes a sample over, all threads
   double thread_cpu = 0;               ///< of it, of the thread that trains

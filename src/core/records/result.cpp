@@ -68,7 +68,11 @@ std::optional<WorkerPoint> ProfileResult::better_workers() const {
     now = reached(point);
     if (loader->workers > 0) now_high = point.ci95_samples_per_s.high;
   }
-  const auto surely_more = [&](const WorkerPoint& point) { return point.workers != loader->workers && point.ci95_samples_per_s.low > now_high; };
+  // Each batch is one worker's, so that an epoch of few batches has no work for more.
+  const auto surely_more = [&](const WorkerPoint& point) {
+    const bool has_work = !loader->batches || static_cast<std::uint64_t>(std::max(point.workers, 0)) <= *loader->batches;
+    return point.workers != loader->workers && has_work && point.ci95_samples_per_s.low > now_high;
+  };
   double best = 0;
   for (const WorkerPoint& point : prep_by_workers)
     if (surely_more(point)) best = std::max(best, reached(point));
