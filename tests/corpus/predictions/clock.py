@@ -19,11 +19,18 @@ from torch.utils.data import dataloader
 WARM_BATCHES, WARM_SECONDS, KEPT = 10, 2, 8
 
 
+def length_of(batches):
+    try:
+        return len(batches._index_sampler)
+    except TypeError:
+        return float('inf')
+
+
 class Clock:
     def __init__(self, place, mode, seconds):
         self.place, self.mode, self.seconds = place, mode, seconds
         self.stepped, self.begin, self.warm_steps = False, None, 0
-        self.steps, self.spent = 0, 0.0
+        self.steps, self.spent, self.kept = 0, 0.0, []
 
     def ready(self, now):
         """Whether what comes now counts."""
@@ -44,6 +51,13 @@ class Clock:
 
     def next(self, batches, take):
         """What the script gets; `batches` is a pass over a loader, of which `take` makes the next batch."""
+        try:
+            return self.batch(batches, take)
+        except StopIteration:
+            batches.clock_asks = 0  # Where workers stay, so does this object.
+            raise
+
+    def batch(self, batches, take):
         now = time.perf_counter()
         asks = getattr(batches, 'clock_asks', 0)
         if asks and self.stepped:
@@ -53,17 +67,24 @@ class Clock:
         if trains and asks > 1:
             self.count(batches.clock_asked, now)
         batches.clock_asks, batches.clock_asked = asks + 1, now
-        if trains and self.mode == 'repeat':
-            kept = batches.__dict__.setdefault('clock_kept', [])
-            if len(kept) >= KEPT:
-                return kept[asks % KEPT]
-            kept.append(take(batches))
-            return kept[-1]
-        while trains and self.mode == 'drain' and self.ready(now):
+        if trains and asks and self.mode == 'repeat':
+            return self.again(batches, take, asks)
+        while trains and asks > 1 and self.mode == 'drain' and self.ready(now):
             begin = time.perf_counter()
             take(batches)
             self.count(begin, time.perf_counter())
         return take(batches)
+
+    def again(self, batches, take, asks):
+        """One of the batches that are kept. A pass is as long as the script knows it to be."""
+        if asks >= length_of(batches):
+            while getattr(batches, '_persistent_workers', False):
+                take(batches)  # They prepare the next pass only where they are through with this one.
+            raise StopIteration
+        if len(self.kept) < KEPT:
+            self.kept.append(take(batches))
+            return self.kept[-1]
+        return self.kept[asks % KEPT]
 
     def step(self, *_):
         self.stepped = True
