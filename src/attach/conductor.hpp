@@ -88,7 +88,7 @@ class Conductor {
   static constexpr std::uint64_t least_steps = 3;     ///< of a phase, however long they take
   static constexpr double window_seconds = 0.5;
   static constexpr std::size_t least_windows = 8;
-  static constexpr double steps_share = 0.45;  ///< of the time budget, for the phases that take steps
+  static constexpr double steps_share = 0.45;            ///< of the time budget, for the phases that take steps
   static constexpr std::uint64_t unbounded = 1'000'000;  ///< steps, or batches: as many as there are
   struct Member {
     std::optional<HelloMessage> hello;

@@ -27,12 +27,12 @@ struct SeenSteps {
 /// The windows of one phase but the first, in the order of time.
 struct PhaseMeasurement {
   std::map<int, std::vector<StepWindow>> by_rank;
-  std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, as the script was found
+  std::map<int, std::vector<EpochGap>> gaps;         ///< between epochs, as the script was found
   std::map<int, std::vector<double>> first_waits{};  ///< for epochs' first batches, seconds, which are in no window
-  std::vector<SeenSteps> seen{};              ///< full: all steps of all ranks, those too that are in no window
-  bool complete = false;                      ///< precise enough, or its time is over; else the command ended in it
-  bool whole_run = false;                     ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
-  std::optional<std::uint64_t> pass_steps{};  ///< of the last whole pass that was seen
+  std::vector<SeenSteps> seen{};                     ///< full: all steps of all ranks, those too that are in no window
+  bool complete = false;                             ///< precise enough, or its time is over; else the command ended in it
+  bool whole_run = false;                            ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
+  std::optional<std::uint64_t> pass_steps{};         ///< of the last whole pass that was seen
   std::optional<TreeUse> before, after;
   std::vector<double> device_use{};  ///< looks at the GPUs that train: the share of the second before each in which they computed
   std::uint64_t kept_batches = 0;    ///< busy and synthetic: handed out in turn, from the first one on in each window
