@@ -144,7 +144,7 @@ void Conductor::take_gap(Member& member, const std::optional<EpochGap>& between,
   window->begin = std::min(window->begin + to_nanoseconds(waited), window->end);
   PhaseMeasurement& taken = measurement();
   taken.first_waits[rank].push_back(waited);
-  taken.pass_steps = m_pass_steps;
+  if (m_pass_steps > 0) taken.pass_steps = m_pass_steps;
   const auto gaps = taken.gaps.find(rank);
   if (gaps != taken.gaps.end() && !gaps->second.empty()) gaps->second.back().first_batch_seconds = waited;
 }
