@@ -253,6 +253,7 @@ Answer Conductor::next_steps(Nanoseconds now) {
   if (steps < m_window_steps && has_windows && enough(now)) return next_stage(now);
   const bool is_over = to_seconds(now - m_stage_begin) > stage_seconds(m_stage);
   if (steps < m_window_steps && (has_windows || !is_over || steps < least_steps)) return RunSteps{m_window_steps - steps};
+  if (window == nullptr) return RunSteps{m_window_steps};
   m_step_seconds = typical_step_seconds(*window);
   m_stage_steps += window->samples.size();
   if (m_stage == Stage::full && !is_wanted(Stage::full)) return start_following(now);  // An earlier start has done that.
