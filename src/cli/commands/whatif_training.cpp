@@ -127,8 +127,7 @@ void advise_training(ProfileResult& profile, const std::string& place) {
     std::optional<FixRecord> fix = fix_of(model);
     if (!fix) return;
     constexpr double least_gain = 1.1;
-    fix->speedup = gain_in_epochs(profile, *fix);
-    if (fix->speedup < least_gain) return;
+    if (gain_in_epochs(profile, *fix) < least_gain) return;
     const std::string file = place.empty() ? "" : " " + shell_word(place.front() == '-' ? "./" + place : place);
     fix->check = fmt::format("dsanalyze whatif{} --workers {} --validate", file, fix->workers);
     WhatIfQuestion question;
