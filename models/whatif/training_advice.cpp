@@ -273,18 +273,4 @@ std::vector<AdviceRecord> advise(const ProfileResult& profile, const TrainingMod
   return list;
 }
 
-double gain_in_epochs(const ProfileResult& profile, const FixRecord& fix) {
-  const RunRecord* const full = profile.run("full");
-  const auto& between = profile.waits->between_epochs;
-  if (profile.loader->persistent || !between || !between->steps || full == nullptr) return fix.speedup;
-  const WorkerPoint* tried = nullptr;  // With no more workers, or else the fewest.
-  for (const WorkerPoint& point : profile.prep_by_workers)
-    if (point.start_seconds && point.workers > 0 && (tried == nullptr || point.workers <= fix.workers)) tried = &point;
-  if (tried == nullptr) return fix.speedup;
-  const double start = *tried->start_seconds * std::max(static_cast<double>(fix.workers) / tried->workers, 1.0);
-  const double steps = static_cast<double>(*between->steps) * profile.waits->step_seconds;
-  const double others = between->seconds - between->data_seconds;
-  return std::min(fix.speedup, (steps + between->seconds) / (steps * full->samples_per_s / fix.samples_per_s + others + start));
-}
-
 }  // namespace dsanalyze

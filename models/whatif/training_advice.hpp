@@ -19,7 +19,5 @@ namespace dsanalyze {
 ///   pin-memory          batches for a GPU lie in pageable memory
 /// Nothing is advised that would gain less than a twentieth. `model` is that of `profile`. Pure.
 std::vector<AdviceRecord> advise(const ProfileResult& profile, const TrainingModel& model);
-/// What another number of workers gives over whole epochs, in each of which they start: at most its speedup within epochs. Pure.
-double gain_in_epochs(const ProfileResult& profile, const FixRecord& fix);
 
 }  // namespace dsanalyze

@@ -14,6 +14,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr int most_workers = 512;
+constexpr double least_gain = 1.1;  ///< that is worth another number of workers: a judgement, as the documents say
 constexpr std::size_t most_combined = 10'000;
 
 /// What no answer of a launched training can have, with the reason.
@@ -339,7 +340,6 @@ std::optional<SteadyRecord> steady_of(const TrainingModel& model) {
 }
 
 std::optional<FixRecord> fix_of(const TrainingModel& model) {
-  constexpr double least_gain = 1.1;
   const int measured = std::max(model.prep.back().workers, 1);
   const int most = std::min(most_workers, model.most_workers.value_or(static_cast<int>(most_extrapolation) * measured));
   // Where training and workers share the cores, one or two more may make sure of a gain that is likely with fewer.
@@ -362,6 +362,20 @@ std::optional<FixRecord> fix_of(const TrainingModel& model) {
   fix.too_close = rates.too_close;
   if (rates.too_close && rates.detail != "storage") fix.next = fmt::format("prep or {}", model.shares_cores ? "compute" : "GPU");
   return fix;
+}
+
+bool gains_over_epochs(const ProfileResult& profile, const FixRecord& fix) {
+  const RunRecord* const full = profile.run("full");
+  const auto& between = profile.waits->between_epochs;
+  if (profile.loader->persistent || !between || !between->steps || full == nullptr) return true;
+  const WorkerPoint* tried = nullptr;  // With no more workers, or else the fewest.
+  for (const WorkerPoint& point : profile.prep_by_workers)
+    if (point.start_seconds && point.workers > 0 && (tried == nullptr || point.workers <= fix.workers)) tried = &point;
+  if (tried == nullptr) return true;
+  const double start = *tried->start_seconds * std::max(static_cast<double>(fix.workers) / tried->workers, 1.0);
+  const double steps = static_cast<double>(*between->steps) * profile.waits->step_seconds;
+  const double others = between->seconds - between->data_seconds;
+  return steps + between->seconds >= least_gain * (steps * full->samples_per_s / fix.samples_per_s + others + start);
 }
 
 }  // namespace dsanalyze

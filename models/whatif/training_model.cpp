@@ -94,7 +94,8 @@ TrainingModel training_model(const ProfileResult& profile) {
   if (model.prep.empty()) model.prep.push_back({model.workers, prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)});
   std::ranges::sort(model.prep, {}, &TrainingModel::Point::workers);
   if (profile.finds("drain-failed")) model.most_workers = std::max(model.prep.back().workers, 1);
-  if (const auto batches = profile.loader->batches; batches && *batches < static_cast<std::uint64_t>(model.prep.back().workers))
+  if (const auto batches = profile.loader->batches;
+      batches && static_cast<double>(*batches) < most_extrapolation * std::max(model.prep.back().workers, 1))
     model.most_workers = std::max(static_cast<int>(*batches), 1);
   if (profile.finds("workers-repeat")) model.most_workers = std::max(model.workers, 1);
   if (own != nullptr && own->workers == 0) {

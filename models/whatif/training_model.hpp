@@ -141,6 +141,8 @@ std::optional<SteadyRecord> steady_of(const TrainingModel& model);
 /// The fewest workers with which the training is as fast as with any number; nothing where it would not surely be faster by a tenth or more.
 /// Without `check`, which is the caller's.
 std::optional<FixRecord> fix_of(const TrainingModel& model);
+/// Whether that is worth it over whole epochs, too, in each of which its workers start. Pure.
+bool gains_over_epochs(const ProfileResult& profile, const FixRecord& fix);
 
 /// The training as a configuration of one server whose loader has as many workers as reach the most of P, for what hardware would give:
 /// search_setups(), live_model(), report_curves(). P goes with cores by rates_of(); a sample's fetching and preparing overlap, as there are enough

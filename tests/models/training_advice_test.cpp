@@ -262,3 +262,34 @@ TEST_CASE("one worker more makes sure of a gain where training and workers share
 }
 
 }  // namespace dsanalyze
+
+TEST_CASE("other workers are worth it where they gain over whole epochs, in each of which they start") {
+  ProfileResult profile = prep_bound();
+  profile.loader->persistent = false;
+  profile.prep_by_workers = {{4, 400, {395, 405}}, {8, 800, {790, 810}}};
+  profile.prep_by_workers.back().start_seconds = 0.5;
+  FixRecord fix;
+  fix.workers = 8;
+  fix.samples_per_s = 800;
+  CHECK(gains_over_epochs(profile, fix));
+  BetweenEpochsRecord& between = profile.waits->between_epochs.emplace();
+  // Half a second to start costs an epoch more than half of its steps' time saves, or less.
+  for (const double epoch_seconds : {0.9, 9.0}) {
+    between.steps = static_cast<std::uint64_t>(epoch_seconds / profile.waits->step_seconds);
+    CHECK(gains_over_epochs(profile, fix) == (epoch_seconds > 1));
+  }
+  profile.loader->persistent = true;
+  between.steps = 1;
+  CHECK(gains_over_epochs(profile, fix));
+}
+
+TEST_CASE("no more workers are advised than an epoch has batches") {
+  ProfileResult profile = prep_bound();
+  profile.loader->batches = 5;
+  const auto fix = fix_of(training_model(profile));
+  CHECK((!fix || fix->workers <= 5));
+  profile.prep_by_workers = {{4, 400, {395, 405}}, {8, 800, {790, 810}}};
+  CHECK_FALSE(profile.better_workers());
+  CHECK(fix_of(training_model(profile)).value_or(FixRecord{}).workers <= 5);
+  CHECK(training_model(profile).most_workers == 5);
+}

@@ -117,11 +117,18 @@ TEST_CASE("the bottleneck is what the training loses most of its time to, agains
     launched.training.drains = {drain_of(2, each.cached / 1000)};
     HostFacts host;
     host.cores_usable = 2;
+    host.cpus_allowed = {0, 1};
     const ProfileResult result = profile_of(launched, host);
     REQUIRE(result.bottleneck);
     CHECK(result.bottleneck->detail == each.bottleneck);
     CHECK(result.bottleneck->confident);
     CHECK(result.stalls->contention->fraction == doctest::Approx((each.busy - each.synthetic) / each.full).epsilon(0.1));
+    // Cores that other programs use are none that are free.
+    if (std::string_view(each.bottleneck) != "delivery") continue;
+    PhaseMeasurement& busy = launched.training.phases[AttachPhase::busy];
+    busy.before->machine_cpu_seconds = 0;
+    busy.after->machine_cpu_seconds = each.cpu_seconds + 9;
+    CHECK(profile_of(launched, host).bottleneck->detail == "cores");
   }
 }
 

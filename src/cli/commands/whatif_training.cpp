@@ -125,9 +125,7 @@ void advise_training(ProfileResult& profile, const std::string& place) {
     profile.advice = advise(profile, model);
     profile.predicted_steady = steady_of(model);
     std::optional<FixRecord> fix = fix_of(model);
-    if (!fix) return;
-    constexpr double least_gain = 1.1;
-    if (gain_in_epochs(profile, *fix) < least_gain) return;
+    if (!fix || !gains_over_epochs(profile, *fix)) return;
     const std::string file = place.empty() ? "" : " " + shell_word(place.front() == '-' ? "./" + place : place);
     fix->check = fmt::format("dsanalyze whatif{} --workers {} --validate", file, fix->workers);
     WhatIfQuestion question;

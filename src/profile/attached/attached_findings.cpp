@@ -18,7 +18,7 @@ using Severity = Finding::Severity;
 
 constexpr std::uint64_t wanted_kept_batches = 16;
 
-constexpr double tolerated_change = 0.1;
+constexpr double tolerated_change = 0.1;  ///< of a rate: a judgement, below which no verdict of ours turns
 
 /// The median step of the phase whose steps take longest.
 double longest_step(const AttachedTraining& training) {

@@ -236,7 +236,7 @@ struct Loss {
 
 /// Steps that take longer beside workers lack cores, where all are in use; else the process has to take their batches over.
 BottleneckRecord contention_bottleneck(const ProfileResult& result) {
-  constexpr double nearly_all = 0.9;
+  constexpr double nearly_all = 0.9;  // of the cores; the rest is lost where processes take turns
   const double cores = result.launch->cores.value_or(result.host.cores);
   const RunRecord& busy = *result.run("busy");
   const double others = busy.others ? busy.others->cpu_fraction * result.host.cores : 0;
