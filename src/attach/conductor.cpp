@@ -235,7 +235,7 @@ void Conductor::take_kept() {
 void Conductor::add_steps(Member& member) {
   std::optional<StepWindow> steps = std::exchange(member.at->window, std::nullopt);
   if (!steps || steps->samples.empty()) return;
-  if (member.window)
+  if (member.window && member.window->is_counted() == steps->is_counted())
     append(*member.window, *steps);
   else
     member.window = std::move(steps);
@@ -251,6 +251,7 @@ Answer Conductor::next_steps(Nanoseconds now) {
   }
   const bool has_windows = !measurement().by_rank.empty();
   if (steps < m_window_steps && has_windows && enough(now)) return next_stage(now);
+  if (m_counts && steps < m_window_steps) return next_window();  // It ended early, and so are most of those steps lost.
   const bool is_over = to_seconds(now - m_stage_begin) > stage_seconds(m_stage);
   if (steps < m_window_steps && (has_windows || !is_over || steps < least_steps)) return RunSteps{m_window_steps - steps};
   if (window == nullptr) return RunSteps{m_window_steps};
@@ -264,8 +265,18 @@ Answer Conductor::next_steps(Nanoseconds now) {
 
 Answer Conductor::next_window() {
   m_window_steps = m_warming_up ? unmeasured_steps() : window_steps();
+  m_counts = counts_next();
   for (auto& [number, member] : m_members) member.window.reset();
-  return RunSteps{m_window_steps};
+  return RunSteps{m_window_steps, m_counts};
+}
+
+/// Every second window of the phase full shows what the script does while no clock is read. It ends with the epoch.
+bool Conductor::counts_next() const {
+  if (m_stage != Stage::full || m_warming_up || m_counts || !m_can_count || m_plan.phases != Phases::all) return false;
+  const auto full = m_training.phases.find(AttachPhase::full);
+  if (full == m_training.phases.end() || full->second.by_rank.empty() || full->second.by_rank.begin()->second.size() % 2 == 0) return false;
+  constexpr std::uint64_t windows_of_pass = 2;
+  return m_pass_steps == 0 || m_pass_steps >= windows_of_pass * m_window_steps;
 }
 
 Answer Conductor::warm_up(Nanoseconds now) {
@@ -284,9 +295,12 @@ Answer Conductor::warm_up(Nanoseconds now) {
 
 void Conductor::take_windows() {
   PhaseMeasurement& taken = measurement();
+  const auto is_counted = [](const auto& member) { return !member.second.window || member.second.window->is_counted(); };
+  const bool counted = m_counts && std::ranges::all_of(m_members, is_counted);
+  m_can_count = m_can_count && counted == m_counts;
   for (auto& [number, member] : m_members) {
     if (!member.window || !member.hello) continue;
-    taken.by_rank[member.hello->rank].push_back(std::move(*member.window));
+    if (member.window->is_counted() == counted) taken.by_rank[member.hello->rank].push_back(std::move(*member.window));
     member.window.reset();
   }
   taken.after = m_use();

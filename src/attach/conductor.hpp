@@ -131,6 +131,7 @@ class Conductor {
   void say_time() const;
   void say_prep() const;
   void take_windows();
+  [[nodiscard]] bool counts_next() const;
   void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
   void take_gap(Member& member, const std::optional<EpochGap>& between, std::optional<StepWindow>& window);
   void take_spent(Member& member);
@@ -166,6 +167,8 @@ class Conductor {
   Stage m_stage = Stage::full;
   bool m_warming_up = true;          ///< the phase's first steps, which are not measured
   std::uint64_t m_window_steps = 1;  ///< of the window that goes on
+  bool m_counts = false;             ///< it is to be counted alone
+  bool m_can_count = true;           ///< in all ranks nothing but steps happens in a window, as far as is known
   std::uint64_t m_pass_steps = 0;    ///< of the last whole pass that was seen
   bool m_rank_failed = false;        ///< ended by an exception of its own
   Nanoseconds m_now = 0;

@@ -41,6 +41,12 @@ StepWindow read_window(JsonObject object) {
   window.begin = instant(object, "begin");
   window.end = instant(object, "end");
   if (window.end < window.begin) object.fail("end", "found an instant before /begin");
+  constexpr double most_samples = 1e12;
+  window.skipped = count(object, "skipped");
+  if (!object.has("wait")) {
+    window.samples = step_numbers(object, "samples", 0, most_samples);
+    return window;
+  }
   window.wait = seconds(object, "wait", 0);
   const std::size_t steps = window.wait.size();
   window.compute = seconds(object, "compute", steps);
@@ -48,7 +54,6 @@ StepWindow read_window(JsonObject object) {
   window.validation = seconds(object, "validation", steps);
   window.ranks = seconds(object, "ranks", steps);
   window.outside_ranks = seconds(object, "outside_ranks", steps);
-  constexpr double most_samples = 1e12;
   window.samples = step_numbers(object, "samples", steps, most_samples);
   for (const std::vector<double>* list :
        {&window.compute, &window.outside, &window.validation, &window.ranks, &window.outside_ranks, &window.samples})
@@ -56,7 +61,6 @@ StepWindow read_window(JsonObject object) {
   const std::vector<double> optimizer_steps = step_numbers(object, "steps", steps, most_samples);
   window.optimizer_steps = static_cast<std::uint64_t>(std::accumulate(optimizer_steps.begin(), optimizer_steps.end(), 0.0));
   window.sampling_seconds = to_seconds(static_cast<Nanoseconds>(count(object, "sampling")));
-  window.skipped = count(object, "skipped");
   return window;
 }
 
@@ -215,6 +219,7 @@ std::string answer_text(const Answer& answer) {
   nlohmann::json json;
   if (const auto* run = std::get_if<RunSteps>(&answer)) {
     json = {{"do", "run"}, {"steps", run->steps}};
+    if (run->count) json["count"] = true;
   } else if (const auto* change = std::get_if<SwitchPhase>(&answer)) {
     json = {{"do", "switch"}, {"mode", enum_name(change->phase)}, {"keep", change->keep}, {"keep_bytes", change->keep_bytes}};
   } else if (const auto* drain = std::get_if<DrainLoader>(&answer)) {

@@ -39,7 +39,7 @@ struct LoaderMessage {
   LoaderRecord loader;
 };
 
-/// Consecutive training steps; one number a step in each list, seconds.
+/// Consecutive training steps; one number a step in each list, seconds. Steps that were only counted have samples and no other list.
 struct StepWindow {
   Nanoseconds begin = 0;
   Nanoseconds end = 0;
@@ -54,6 +54,7 @@ struct StepWindow {
   double sampling_seconds = 0;  ///< of all parts: choosing the samples of batches, which samplers do in the training's own process
   std::uint64_t optimizer_steps = 0;
   std::uint64_t skipped = 0;  ///< optimizer steps that GradScaler skipped
+  [[nodiscard]] bool is_counted() const { return wait.empty(); }
 };
 
 enum class AttachPhase {
@@ -167,6 +168,7 @@ HookMessage parse_hook_message(std::string_view line);
 /// The next `steps` steps, then a checkpoint.
 struct RunSteps {
   std::uint64_t steps = 0;
+  bool count = false;  ///< they are only counted, and no clock is read
 };
 /// Then a checkpoint in the other phase.
 struct SwitchPhase {

@@ -203,6 +203,37 @@ TEST_CASE("what a start of the command had too few steps for is measured in the 
   }
 }
 
+TEST_CASE("every second window of the phase full is counted alone, where nothing but steps happens in them and epochs are long") {
+  const auto counted = [](const Conductor& conductor) {
+    const std::vector<StepWindow>& windows = conductor.training().phases.at(AttachPhase::full).by_rank.at(0);
+    return std::pair(std::ranges::count_if(windows, &StepWindow::is_counted), std::ssize(windows));
+  };
+  Training training;
+  training.spread = 0.5;
+  Conductor conductor = made(60);
+  training.run(conductor);
+  CHECK(counted(conductor).second >= 8);
+  CHECK(counted(conductor).first == counted(conductor).second / 2);
+  for (const auto& [phase, measured] : conductor.training().phases)
+    CHECK((phase == AttachPhase::full || std::ranges::none_of(measured.by_rank.at(0), &StepWindow::is_counted)));
+
+  Training busy;
+  busy.spread = 0.5;
+  busy.can_count = false;
+  Conductor clocked = made(60);
+  busy.run(clocked);
+  CHECK(counted(clocked).first == 0);
+  CHECK(counted(clocked).second >= 8);
+
+  Training of_short_epochs;
+  of_short_epochs.spread = 0.5;
+  of_short_epochs.batches = 60;  // A window has 50.
+  Conductor over_ends = made(60);
+  of_short_epochs.run(over_ends);
+  CHECK(counted(over_ends).first <= 1);
+  CHECK(counted(over_ends).second >= 8);
+}
+
 TEST_CASE("a phase's first half second, and the batches that lay ready before it, are in no window") {
   for (const int prefetch : {2, 500}) {
     Training training;

@@ -24,7 +24,7 @@ class Plan:
         self.left = 0
 
     def answer(self, message):
-        done = len(message.get('window', {}).get('wait', ()))
+        done = len(message.get('window', {}).get('samples', ()))
         self.left -= done
         if message.get('why') == 'epoch_end':
             return {'do': 'go'}

@@ -45,13 +45,16 @@ struct Training {
   int prefetch = 2;
   std::function<bool()> until{};  ///< it takes no further step; empty: to the end of all phases
   bool drains_in_time = false;    ///< a drain ends when its seconds are over; else after 200 batches
+  double counted = 1;             ///< what steps that are only counted take of others' time
   double drained_spread = 0;      ///< what its batches take differs by up to so much for a second or so, either way
+  bool can_count = true;          ///< steps alone, where it is asked to; else they are clocked, too
   std::string drained_error{};    ///< that each drain ends with
 
   struct Rank {
     std::uint64_t step = 0, epoch = 0;
     AttachPhase phase = AttachPhase::full;
     std::uint64_t steps_left = 0;
+    bool counts = false;  ///< these
     Nanoseconds answered = 0;
     bool asks = true;  ///< has to come to a checkpoint
     CheckpointMessage::Why why = CheckpointMessage::Why::start;
@@ -75,6 +78,7 @@ struct Training {
       rank.answered = now;
       if (const auto* run = std::get_if<RunSteps>(&answer)) {
         rank.steps_left = run->steps;
+        rank.counts = run->count && can_count;
       } else if (const auto* change = std::get_if<SwitchPhase>(&answer)) {
         rank.phase = change->phase;
         rank.asks = true;
@@ -124,11 +128,12 @@ struct Training {
       rank.phases.push_back(rank.phase);
       RandomStream random(seed * 1'000'003 + rank.step);
       const double seconds = step_seconds(rank.phase) * (1 + spread * random.uniform(-1, 1));
-      took += seconds;
+      took += rank.counts ? seconds * counted : seconds;
+      window.samples.push_back(32);
+      if (rank.counts) continue;
       window.wait.push_back(seconds / 2);
       window.compute.push_back(seconds / 2);
       for (auto* list : {&window.outside, &window.validation, &window.ranks}) list->push_back(0);
-      window.samples.push_back(32);
     }
     window.end = window.begin + to_nanoseconds(took);
     now = std::max(now, window.end);

@@ -91,6 +91,25 @@ TEST_CASE("a rate that changes while it is measured is told, and takes the trust
   CHECK_FALSE(result.trusted);
 }
 
+TEST_CASE("steps that go faster where no clock is read in them take the trust") {
+  for (const double faster : {1.0, 0.9}) {
+    LaunchedTraining launched = prep_bound();
+    std::vector<StepWindow>& windows = launched.training.phases[AttachPhase::full].by_rank[0];
+    REQUIRE(windows.size() >= 6);
+    for (std::size_t i = 1; i < windows.size(); i += 2) {
+      StepWindow counted;
+      counted.begin = windows[i].begin;
+      counted.end = counted.begin + static_cast<Nanoseconds>(faster * static_cast<double>(windows[i].end - windows[i].begin));
+      counted.samples = windows[i].samples;
+      windows[i] = counted;
+    }
+    const ProfileResult result = profile_of(launched);
+    CHECK(finds(result, "clocks-change-rate") == (faster < 1));
+    CHECK(result.bottleneck->confident == (faster == 1));
+    CHECK(result.waits->unexplained.seconds_per_step == doctest::Approx(0));
+  }
+}
+
 TEST_CASE("where nothing was read from storage, storage is not the bottleneck") {
   LaunchedTraining launched = prep_bound();
   launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);

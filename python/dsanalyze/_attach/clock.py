@@ -35,6 +35,9 @@ class StepClock:
         self.skipped = 0  # Optimizer steps that a GradScaler left out.
         self.marks = []
         self.samples = []  # Of each step's batch.
+        self.counts = False  # The window is to be counted alone, and not clocked.
+        self.counted = False  # It is: of its steps there is the first one's beginning, and how many there were.
+        self._begins_within = False  # The first step's beginning is not known.
         self._plain = True  # Where there are three marks a step, they are those that a step takes anyway, and in their order.
         self._validation_began = None
         self._validation_left = None
@@ -130,6 +133,11 @@ class StepClock:
         self.gap.end = None
         return end
 
+    def clock_again(self, at, stepped):
+        """Something else happens than steps that are counted: the step that goes on and those before are lost, and the next one is clocked."""
+        self.counted, self._begins_within = False, True
+        self.marks, self.samples = [at, at] + [-at] * stepped, self.samples[-1:]
+
     def drop(self):
         """What was marked since the last window were no steps."""
         self.marks, self.samples = [], []
@@ -143,19 +151,30 @@ class StepClock:
         self.samples.pop()
         return at
 
+    def _drop_first(self):
+        begins = _steps_begin(self.marks)
+        del self.marks[:begins[1] if len(begins) > 1 else None]
+        del self.samples[:1]
+        self._begins_within = False
+
     def take(self, with_ranks, end=None):
         """The window since the last take(), or nothing where there was no step. The last step was closed at `end`; it is left out where that is not known."""
         if self.marks and not self.running:
             end = self.marks[-1][1]
         elif self.marks and end is None:
             end = self._cancel(_steps_begin(self.marks)[-1])
+        if self._begins_within:
+            self._drop_first()
         marks, self.marks = self.marks, []
         samples, self.samples = self.samples, []
         skipped, self.skipped = self.skipped, 0
+        counted, self.counted = self.counted, False
         plain, self._plain = self._plain, True
         if not marks:
             return None
         window = {'begin': marks[0], 'end': end, 'samples': samples, 'skipped': skipped}
+        if counted:
+            return window
         window.update(_divided_plain(marks, end) if plain and not with_ranks and _three_a_step(marks) else _divided(marks, end))
         if not with_ranks:
             window.pop('ranks', None)
@@ -167,11 +186,13 @@ class Common:
     """A pass over a loader whose batches alone take part in steps, which is so nearly always: of these steps the clock's marks are all that is kept, and each
     costs a few microseconds."""
 
-    def __init__(self, iteration, by_request, fetch, samples_of):
-        """`by_request`: each request ends a step. `fetch` and `samples_of`: see Engine.source()."""
+    def __init__(self, iteration, by_request, counts, fetch, samples_of):
+        """`by_request`: each request ends a step. `counts`: its steps are counted, and no clock is read. `fetch` and `samples_of`: see Engine.source()."""
         self.iteration = iteration
         self.thread = iteration.thread
         self.by_request = by_request
+        self.counts = counts
+        self.stepped = False  # An optimizer has, in a step that is counted.
         self.fetch = fetch
         self.handed_before = iteration.handed
         self.sizes = _sizes_ahead(iteration) if samples_of is None else None

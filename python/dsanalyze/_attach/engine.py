@@ -45,11 +45,12 @@ class Engine:
             return iteration.fetch(iterator)
         common = self._common
         if common is not None and iteration is common.iteration and not self._inside and get_ident() == common.thread and framework.current.gradients_enabled():
-            entered = now()
-            if common.by_request:
+            entered = 0 if common.counts else now()
+            if common.by_request and not common.counts:
                 self.clock.marks.append(-entered)
             if not self.is_due(entered):
                 return self._next_common(common, iterator, entered)
+            self._leave(to_go_on=False)
         return self._next_plain(iteration, iterator)
 
     def is_due(self, at):
@@ -80,15 +81,19 @@ class Engine:
         except BaseException as error:
             self._inside.discard(common.thread)
             self._leave()
-            self._failed(common.iteration, entered, primary, error)
+            self._failed(common.iteration, entered or now(), primary, error)
             raise
         self._inside.discard(common.thread)
         try:
-            there, clock = now(), self.clock
+            clock = self.clock
             if self._common is not common:  # Something else has happened meanwhile, in another thread.
-                self._served(common.iteration, batch, primary, entered, there)
+                there = now()
+                self._served(common.iteration, batch, primary, entered or there, there)
                 return batch
-            clock.marks += entered, there
+            if common.counts:
+                common.stepped = False
+            else:
+                clock.marks += entered, now()
             common.iteration.handed += 1
             clock.samples.append(common.samples_of(batch) if common.sizes is None else next(common.sizes))
         except Exception as error:
@@ -165,7 +170,8 @@ class Engine:
                 self.spent.trained()
             self.clock.served(asked, served, samples)
             if self._becomes_common(iteration):
-                self._common = Common(iteration, self.by_request(iteration.record), *self.source(iteration))
+                self.clock.counted = self.clock.counts and len(self.clock.samples) == 1
+                self._common = Common(iteration, self.by_request(iteration.record), self.clock.counted, *self.source(iteration))
         elif role is follower:
             self.clock.followed(served - asked)
         else:
@@ -193,8 +199,8 @@ class Engine:
         roles = self.roles
         return not self.off and self._thread_known and not self.apart and iteration.announced and roles.training == [iteration.record] and roles.undoubted()
 
-    def _leave(self):
-        """Something else happens than common steps."""
+    def _leave(self, to_go_on=True):
+        """Something else happens than common steps, within a window or at its end."""
         common, self._common = self._common, None
         if common is None:
             return
@@ -202,7 +208,9 @@ class Engine:
         handed = iteration.handed - common.handed_before
         iteration.record.served += handed
         self._steps += handed
-        goes_on = self.clock.running and not self.clock.stepped
+        if common.counts and to_go_on:
+            self.clock.clock_again(now(), common.stepped)
+        goes_on = self.clock.running and not (common.stepped if common.counts else self.clock.stepped)
         self.roles.resume(iteration.record, goes_on)
         self._asked = {iteration: None} if goes_on else {}
 
@@ -273,7 +281,10 @@ class Engine:
     def optimizer_stepped(self):
         self.optimizer_steps += 1
         if self._common is not None and get_ident() == self._common.thread:
-            self.clock.marks.append(-now())
+            if self._common.counts:
+                self._common.stepped = True
+            else:
+                self.clock.marks.append(-now())
             return
         at = now()
         self._leave()

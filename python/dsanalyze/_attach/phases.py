@@ -250,6 +250,7 @@ class Phases(Engine):
             action = reply.get('do')
             if action == 'run':
                 self._remaining = int(reply['steps'])
+                self.clock.counts = bool(reply.get('count'))
                 if self.modes.prepare(self._remaining):
                     framework.current.synchronise()  # Copies on a device are made by then.
                 return

@@ -109,6 +109,22 @@ void find_changing_rates(const AttachedTraining& training, ProfileResult& result
   }
 }
 
+/// Windows whose steps were only counted took turns with those in which clocks were read: what differs is the hook's own.
+void find_clocks(const AttachedTraining& training, ProfileResult& result) {
+  constexpr std::size_t least_windows = 3;  // of two, Student's factor is 12.7
+  const auto full = training.phases.find(AttachPhase::full);
+  if (full == training.phases.end()) return;
+  const Estimate clocked = estimate_of_ratio(stretches_of(full->second, false));
+  const Estimate counted = estimate_of_ratio(stretches_of(full->second, true));
+  if (std::min(clocked.windows, counted.windows) < least_windows || clocked.ci95.overlaps(counted.ci95)) return;
+  result.trusted = false;
+  result.findings.push_back(
+      {"clocks-change-rate", Severity::warning,
+       fmt::format("steps went at {} samples/s where the hook read clocks in them, and at {} where it only counted them: it changes "
+                   "what it measures, so the verdict is inconclusive. --passive does less in a step.",
+                   format_number(clocked.value), format_number(counted.value))});
+}
+
 /// The kernel reads ahead, and files that are mapped into memory are not counted as read.
 std::string part_from_storage(const RunRecord& run) {
   if (*run.storage_bytes > run.requested_bytes)
@@ -226,6 +242,7 @@ void find_attached_problems(const LaunchedTraining& launched, const LaunchSettin
              fmt::format("draining the loader with {} worker{} failed after {} batch{}: {}", drain.workers, drain.workers == 1 ? "" : "s",
                          drained.delivered.size(), drained.delivered.size() == 1 ? "" : "es", printable(drained.error))});
   find_changing_rates(launched.training, result);
+  find_clocks(launched.training, result);
   find_prep_beside_others(result);
   find_prep_below_found(result);
   if (const RankCount ranks = launched.training.rank_count(); mode == AttachMode::passive && ranks.elsewhere() > 0)

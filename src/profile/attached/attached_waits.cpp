@@ -161,7 +161,8 @@ WaitsRecord waits_of(const PhaseMeasurement& phase) {
   Sums all;
   for (const auto& [rank, list] : phase.by_rank) {
     Sums sums;
-    for (const StepWindow& window : list) sums.add(window);
+    for (const StepWindow& window : list)
+      if (!window.is_counted()) sums.add(window);
     sums.wait(first_wait(phase, rank) * sums.steps);
     if (const auto gaps = phase.gaps.find(rank); phase.whole_run && gaps != phase.gaps.end())
       for (const EpochGap& gap : gaps->second) sums.add(gap);
