@@ -251,11 +251,15 @@ Answer Conductor::next_steps(Nanoseconds now) {
   }
   const bool has_windows = !measurement().by_rank.empty();
   if (steps < m_window_steps && has_windows && enough(now)) return next_stage(now);
-  if (m_counts && steps < m_window_steps) return next_window();  // It ended early, and so are most of those steps lost.
+  const auto is_cut = [](const auto& member) { return member.second.window && member.second.window->cut; };
+  if (m_counts && (steps < m_window_steps || std::ranges::any_of(m_members, is_cut))) {
+    m_can_count = false;
+    return next_window();
+  }
   const bool is_over = to_seconds(now - m_stage_begin) > stage_seconds(m_stage);
   if (steps < m_window_steps && (has_windows || !is_over || steps < least_steps)) return RunSteps{m_window_steps - steps};
   if (window == nullptr) return RunSteps{m_window_steps};
-  m_step_seconds = typical_step_seconds(*window);
+  if (!window->is_counted()) m_step_seconds = typical_step_seconds(*window);
   m_stage_steps += window->samples.size();
   if (m_stage == Stage::full && !is_wanted(Stage::full)) return start_following(now);  // An earlier start has done that.
   if (m_warming_up) return warm_up(now);
@@ -270,13 +274,21 @@ Answer Conductor::next_window() {
   return RunSteps{m_window_steps, m_counts};
 }
 
-/// Every second window of the phase full shows what the script does while no clock is read. It ends with the epoch.
+/// Every second window of the phase full shows what the script does while its steps are not clocked, where it lies within an epoch, and there is time
+/// for enough of them to tell.
 bool Conductor::counts_next() const {
   if (m_stage != Stage::full || m_warming_up || m_counts || !m_can_count || m_plan.phases != Phases::all) return false;
   const auto full = m_training.phases.find(AttachPhase::full);
   if (full == m_training.phases.end() || full->second.by_rank.empty() || full->second.by_rank.begin()->second.size() % 2 == 0) return false;
-  constexpr std::uint64_t windows_of_pass = 2;
-  return m_pass_steps == 0 || m_pass_steps >= windows_of_pass * m_window_steps;
+  constexpr std::uint64_t enough_steps = 10;  // The first one of a window is clocked in any case.
+  constexpr double enough_windows = 6;
+  if (m_window_steps < enough_steps || enough_windows * static_cast<double>(m_window_steps) * m_step_seconds > stage_seconds(m_stage)) return false;
+  const std::uint64_t told = m_training.loader ? m_training.loader->batches.value_or(0) : 0;
+  const std::uint64_t length = m_pass_steps > 0 ? m_pass_steps : told;
+  return std::ranges::all_of(m_members, [&](const auto& each) {
+    const Member& member = each.second;
+    return !member.at || (!member.epoch_starts && (length == 0 || member.at->step + m_window_steps <= length));
+  });
 }
 
 Answer Conductor::warm_up(Nanoseconds now) {
@@ -295,12 +307,13 @@ Answer Conductor::warm_up(Nanoseconds now) {
 
 void Conductor::take_windows() {
   PhaseMeasurement& taken = measurement();
-  const auto is_counted = [](const auto& member) { return !member.second.window || member.second.window->is_counted(); };
-  const bool counted = m_counts && std::ranges::all_of(m_members, is_counted);
-  m_can_count = m_can_count && counted == m_counts;
+  // Ranks' windows are compared in their order.
+  const auto is_counted = [](const auto& each) { return each.second.window && each.second.window->is_counted(); };
+  const bool any_counted = std::ranges::any_of(m_members, is_counted);
+  const bool all_counted = std::ranges::all_of(m_members, [&](const auto& each) { return !each.second.window || is_counted(each); });
+  m_can_count = m_can_count && all_counted == m_counts;
   for (auto& [number, member] : m_members) {
-    if (!member.window || !member.hello) continue;
-    if (member.window->is_counted() == counted) taken.by_rank[member.hello->rank].push_back(std::move(*member.window));
+    if (member.window && member.hello && any_counted == all_counted) taken.by_rank[member.hello->rank].push_back(std::move(*member.window));
     member.window.reset();
   }
   taken.after = m_use();

@@ -45,6 +45,7 @@ StepWindow read_window(JsonObject object) {
   window.skipped = count(object, "skipped");
   if (!object.has("wait")) {
     window.samples = step_numbers(object, "samples", 0, most_samples);
+    window.cut = object.boolean("cut");
     return window;
   }
   window.wait = seconds(object, "wait", 0);

@@ -54,6 +54,7 @@ struct StepWindow {
   double sampling_seconds = 0;  ///< of all parts: choosing the samples of batches, which samplers do in the training's own process
   std::uint64_t optimizer_steps = 0;
   std::uint64_t skipped = 0;  ///< optimizer steps that GradScaler skipped
+  bool cut = false;           ///< only counted, and more than these steps happened
   [[nodiscard]] bool is_counted() const { return wait.empty(); }
 };
 

@@ -132,7 +132,7 @@ void append(StepWindow& window, const StepWindow& later) {
 
 double step_seconds(const StepWindow& window) { return to_seconds(window.end - window.begin - window.between); }
 
-double median_step_seconds(const StepWindow& window) { return window.is_counted() ? mean_step_seconds(window) : median(steps_of(window)); }
+double median_step_seconds(const StepWindow& window) { return median(steps_of(window)); }
 
 double mean_step_seconds(const StepWindow& window) {
   return step_seconds(window) / static_cast<double>(std::max<std::size_t>(window.samples.size(), 1));
@@ -164,12 +164,6 @@ std::vector<Stretch> stretches_of(const PhaseMeasurement& phase) {
     if (seconds > 0) stretches.push_back({samples * longest, seconds * longest});
   }
   return stretches;
-}
-
-std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, bool counted) {
-  PhaseMeasurement part = phase;
-  for (auto& [rank, windows] : part.by_rank) std::erase_if(windows, [counted](const StepWindow& window) { return window.is_counted() != counted; });
-  return stretches_of(part);
 }
 
 std::optional<double> waiting_fraction(const PhaseMeasurement& phase) {

@@ -107,8 +107,6 @@ double first_wait(const PhaseMeasurement& phase, int rank);
 /// Of each window, what all ranks trained and the time of the slowest, without validations, which are no steps;
 /// of a whole run, with them.
 std::vector<Stretch> stretches_of(const PhaseMeasurement& phase);
-/// Of those windows alone whose steps were only counted, or of the others.
-std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, bool counted);
 /// Of each window, what the loaders of all ranks can supply together: ranks train in step, so it is their number times what the slowest one
 /// delivered. Empty where too few batches came.
 std::vector<Stretch> stretches_of(const DrainMeasurement& drain);

@@ -136,6 +136,7 @@ struct Training {
       for (auto* list : {&window.outside, &window.validation, &window.ranks}) list->push_back(0);
     }
     window.end = window.begin + to_nanoseconds(took);
+    window.cut = rank.counts && rank.steps_left > 0;
     now = std::max(now, window.end);
     message.window = window;
     message.step = rank.step;

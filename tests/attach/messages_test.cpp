@@ -37,8 +37,9 @@ TEST_CASE("a checkpoint brings the steps since the last one, in seconds") {
 }
 
 TEST_CASE("one number in place of a list holds for every step") {
-  const auto counted = parsed<CheckpointMessage>(R"({"t":"at","why":"window","window":{"begin":1,"end":9,"samples":[4,3]}})");
+  const auto counted = parsed<CheckpointMessage>(R"({"t":"at","why":"window","window":{"begin":1,"end":9,"samples":[4,3],"cut":true}})");
   CHECK(counted.window->is_counted());
+  CHECK(counted.window->cut);
   CHECK(counted.window->samples == std::vector<double>{4, 3});
 
   const auto passive = parsed<PassiveMessage>(R"({"t":"passive","window":)" + testing::replaced(window, "[32,32]", "16") + "}");

@@ -58,20 +58,22 @@ for batch in dsanalyze.watch(Batches()):
         self.assertEqual([is_counted(window) for window in windows], [False, True, False])
         self.assertEqual([(len(window['samples']), window['end'] - window['begin']) for window in windows], [(steps, steps * 40_000_000) for steps in (5, 6, 7)])
 
-    def test_an_epochs_end_ends_one_without_a_window(self):
+    def test_an_epochs_end_cuts_one_and_its_steps_are_told(self):
         launcher = Launcher(Plan(run(5), count(50), then=run(1000)))
         launcher.run(train, '--samples', 80, '--epochs', 3)
-        self.assertEqual([len(window['samples']) for window in launcher.first.windows()], [5])
+        self.assertEqual([(len(window['samples']), window.get('cut')) for window in launcher.first.windows()], [(5, None), (14, True), (20, True), (16, False), (4, None)])
+        for window in launcher.first.windows():
+            self.assertEqual(window['end'] - window['begin'], len(window['samples']) * 2_000_000)
         self.assertEqual(len(launcher.first.at('epoch_end')), 3)
         for message in launcher.first.at('start')[1:]:
             self.assertEqual(message['between']['begin'], message['between']['end'])
 
-    def test_the_step_that_a_validation_follows_is_in_none(self):
+    def test_what_follows_a_pass_that_is_left_lies_in_no_step(self):
         launcher = Launcher(Plan(run(5), count(15), then=run(1000)))
         launcher.run(train, '--samples', 200, '--epochs', 2, '--does', 'break,validate')
-        for window in launcher.first.windows():
-            self.assertFalse(is_counted(window))
-            self.assertEqual(unexplained(window), 0)
+        first, cut, *_ = launcher.first.windows()
+        self.assertEqual((len(first['samples']), len(cut['samples']), cut['cut']), (5, 4, True))
+        self.assertEqual(cut['end'] - cut['begin'], 4 * 2_000_000)
         between = launcher.first.at('start')[1]['between']
         self.assertEqual(between['validation'], 50_000_000)
 

@@ -37,7 +37,7 @@ class StepClock:
         self.samples = []  # Of each step's batch.
         self.counts = False  # The window is to be counted alone, and not clocked.
         self.counted = False  # It is: of its steps there is the first one's beginning, and how many there were.
-        self._begins_within = False  # The first step's beginning is not known.
+        self.cut = False  # More than its steps has happened in it.
         self._plain = True  # Where there are three marks a step, they are those that a step takes anyway, and in their order.
         self._validation_began = None
         self._validation_left = None
@@ -134,9 +134,10 @@ class StepClock:
         return end
 
     def clock_again(self, at, stepped):
-        """Something else happens than steps that are counted: the step that goes on and those before are lost, and the next one is clocked."""
-        self.counted, self._begins_within = False, True
-        self.marks, self.samples = [at, at] + [-at] * stepped, self.samples[-1:]
+        """Something else happens than steps that are counted, of which the last one goes on: those before it are marked as one."""
+        self.cut = True
+        first = self.marks[0]
+        self.marks = (self.marks[:2] if len(self.samples) == 1 else [first, first, -at, at, at]) + [-at] * stepped
 
     def drop(self):
         """What was marked since the last window were no steps."""
@@ -151,30 +152,23 @@ class StepClock:
         self.samples.pop()
         return at
 
-    def _drop_first(self):
-        begins = _steps_begin(self.marks)
-        del self.marks[:begins[1] if len(begins) > 1 else None]
-        del self.samples[:1]
-        self._begins_within = False
-
     def take(self, with_ranks, end=None):
         """The window since the last take(), or nothing where there was no step. The last step was closed at `end`; it is left out where that is not known."""
         if self.marks and not self.running:
             end = self.marks[-1][1]
         elif self.marks and end is None:
             end = self._cancel(_steps_begin(self.marks)[-1])
-        if self._begins_within:
-            self._drop_first()
         marks, self.marks = self.marks, []
         samples, self.samples = self.samples, []
         skipped, self.skipped = self.skipped, 0
         counted, self.counted = self.counted, False
+        cut, self.cut = self.cut, False
         plain, self._plain = self._plain, True
         if not marks:
             return None
         window = {'begin': marks[0], 'end': end, 'samples': samples, 'skipped': skipped}
         if counted:
-            return window
+            return dict(window, cut=cut)
         window.update(_divided_plain(marks, end) if plain and not with_ranks and _three_a_step(marks) else _divided(marks, end))
         if not with_ranks:
             window.pop('ranks', None)
@@ -190,7 +184,7 @@ class Common:
         """`by_request`: each request ends a step. `counts`: its steps are counted, and no clock is read. `fetch` and `samples_of`: see Engine.source()."""
         self.iteration = iteration
         self.thread = iteration.thread
-        self.by_request = by_request
+        self.by_request = by_request and not counts
         self.counts = counts
         self.stepped = False  # An optimizer has, in a step that is counted.
         self.fetch = fetch

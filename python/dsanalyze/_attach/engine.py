@@ -46,7 +46,7 @@ class Engine:
         common = self._common
         if common is not None and iteration is common.iteration and not self._inside and get_ident() == common.thread and framework.current.gradients_enabled():
             entered = 0 if common.counts else now()
-            if common.by_request and not common.counts:
+            if common.by_request:
                 self.clock.marks.append(-entered)
             if not self.is_due(entered):
                 return self._next_common(common, iterator, entered)
@@ -170,8 +170,9 @@ class Engine:
                 self.spent.trained()
             self.clock.served(asked, served, samples)
             if self._becomes_common(iteration):
-                self.clock.counted = self.clock.counts and len(self.clock.samples) == 1
-                self._common = Common(iteration, self.by_request(iteration.record), self.clock.counted, *self.source(iteration))
+                counts = self.clock.counts and len(self.clock.samples) == 1
+                self.clock.counted |= counts
+                self._common = Common(iteration, self.by_request(iteration.record), counts, *self.source(iteration))
         elif role is follower:
             self.clock.followed(served - asked)
         else:
@@ -235,6 +236,12 @@ class Engine:
         self._leave()
         if not iteration.aside():
             iteration.record.current = iteration
+
+    def renewed(self, iteration):
+        """A persistent iterator begins a new epoch."""
+        self._leave()
+        iteration.renew()
+        self.created(iteration)
 
     def is_current(self, iteration):
         """Whether this pass over its loader is the epoch, and not one beside it."""

@@ -234,9 +234,9 @@ class Phases(Engine):
         """Sends what was measured and does what the launcher answers, until it says how to go on."""
         self.standstill.check()
         message = self._at(why, iteration)
-        window = self.clock.take(self.world > 1, entered)
+        window, sampling = self.clock.take(self.world > 1, entered), self._sampling()
         if window is not None:
-            message['window'] = dict(window, mode=self.modes.mode, sampling=self._sampling())
+            message['window'] = dict(window, mode=self.modes.mode, sampling=sampling)
         if self.spent is not None:
             message['spent'] = self.spent.take()
         if why == 'start':
@@ -285,6 +285,7 @@ class Phases(Engine):
         """The process ends by itself: the bye carries what is left of a window."""
         if self.off:
             return {}
+        self._leave()
         window = self.clock.take(self.world > 1)
         return {} if window is None else {'window': dict(window, mode=self.modes.mode)}
 

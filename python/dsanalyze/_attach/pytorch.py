@@ -142,8 +142,7 @@ def _patched_reset(self, loader, first_iter=False):
     iteration = self.__dict__.get('_dsanalyze')
     if iteration is not None and not first_iter and hook.engine is not None:
         try:
-            iteration.renew()
-            hook.engine.created(iteration)
+            hook.engine.renewed(iteration)
         except Exception as error:
             hook.fault(error)
     return _reset(self, loader, first_iter)

@@ -18,6 +18,7 @@ using Severity = Finding::Severity;
 
 constexpr std::uint64_t wanted_kept_batches = 16;
 
+constexpr double wanted_rate_error = 0.02;  ///< of a rate: a phase goes on until it is known so well
 constexpr double tolerated_change = 0.1;  ///< of a rate: a judgement, below which no verdict of ours turns
 
 /// The median step of the phase whose steps take longest.
@@ -26,7 +27,7 @@ double longest_step(const AttachedTraining& training) {
   for (const auto& [phase, measured] : training.phases)
     for (const auto& [rank, windows] : measured.by_rank)
       for (const StepWindow& window : windows)
-        longest = std::max(longest, training.device.cuda ? mean_step_seconds(window) : median_step_seconds(window));
+        if (!window.is_counted()) longest = std::max(longest, training.device.cuda ? mean_step_seconds(window) : median_step_seconds(window));
   return longest;
 }
 
@@ -109,14 +110,25 @@ void find_changing_rates(const AttachedTraining& training, ProfileResult& result
   }
 }
 
+/// The rate of those windows alone in which nothing but steps happened, and whose steps were only counted, or clocked.
+Estimate rate_of_steps(PhaseMeasurement full, bool counted) {
+  for (auto& [rank, windows] : full.by_rank)
+    std::erase_if(windows, [counted](const StepWindow& window) {
+      const bool more = window.between > 0 || std::ranges::any_of(window.validation, [](double seconds) { return seconds > 0; });
+      return window.is_counted() != counted || more;
+    });
+  return estimate_of_ratio(stretches_of(full));
+}
+
 /// Windows whose steps were only counted took turns with those in which clocks were read: what differs is the hook's own.
 void find_clocks(const AttachedTraining& training, ProfileResult& result) {
   constexpr std::size_t least_windows = 3;  // of two, Student's factor is 12.7
   const auto full = training.phases.find(AttachPhase::full);
   if (full == training.phases.end()) return;
-  const Estimate clocked = estimate_of_ratio(stretches_of(full->second, false));
-  const Estimate counted = estimate_of_ratio(stretches_of(full->second, true));
+  const Estimate clocked = rate_of_steps(full->second, false);
+  const Estimate counted = rate_of_steps(full->second, true);
   if (std::min(clocked.windows, counted.windows) < least_windows || clocked.ci95.overlaps(counted.ci95)) return;
+  if (std::abs(counted.value - clocked.value) <= wanted_rate_error * clocked.value) return;
   result.trusted = false;
   result.findings.push_back(
       {"clocks-change-rate", Severity::warning,
