@@ -2,7 +2,7 @@
 the digest of all that it looked at.
 
 Most of its time goes into what files include. So the sources of a library are looked at together, joined into one file, which compiles because the unity
-builds of the sanitizers have to (docs/decisions).
+builds of the sanitizers have to (docs/architecture.md).
 
 usage: run_tidy.py --build build/lint --jobs N
 """
