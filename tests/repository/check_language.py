@@ -8,7 +8,7 @@ import repository
 
 MAX_WORDS = {"CONTRIBUTING.md": 1500}
 MAX_LINES = {"README.md": 150}
-MAX_WORDS_OF_DECISION = 300
+MAX_WORDS_OF_DECISION = 250
 
 
 def pieces(name, text):
@@ -44,7 +44,7 @@ class Language(unittest.TestCase):
 
     def test_decisions_are_numbered_once(self):
         numbers = [re.match(r"\d{4}(?=-)", page.name)[0] for page in repository.files(".md", under=repository.ROOT / "docs" / "decisions")]
-        self.assertEqual(numbers, [f"{at:04d}" for at in range(1, len(numbers) + 1)])
+        self.assertEqual(len(numbers), len(set(numbers)))
 
     def test_comments_and_sentences_are_prose_and_code_is_not(self):
         self.assertEqual(pieces("x.cpp", 'int mend = 1;  // it mends\nsay("they mend it"); key("mend"); say(\'"\'); // "quoted"\n'), ["// it mends", '"they mend it"', '// "quoted"'])
