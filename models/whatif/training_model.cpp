@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "models/path/training_path.hpp"
 #include "training_cores.hpp"
 #include "training_delivery.hpp"
 #include "training_prep.hpp"
@@ -180,6 +181,7 @@ TrainingModel with_less_cpu(const TrainingModel& model, double fraction) {
 }
 
 TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change) {
+  if (model.path) return rates_by_path(model, *model.path, change);
   const int workers = change.workers.value_or(model.workers);
   const double cores = change.cores.value_or(model.cores);
   const double speed = change.speed.value_or(1);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "whatif.hpp"
 
 namespace dsanalyze {
+
+struct TrainingPath;
 
 /// What the closed form knows of a launched training and its own loader. Rates are those of all ranks together, in samples/s; times are seconds a
 /// sample where their names say no other.
@@ -69,6 +72,7 @@ struct TrainingModel {
   double beside_steps = 1;
   double beside_steps_error = 0;  ///< half of its 95 % interval over its value
   std::optional<double> epoch_samples;
+  std::shared_ptr<const TrainingPath> path{};  ///< rates_of() moves batches through it by events, in place of the rule below
 };
 
 /// Throws UsageError when the profile is of no launched training, or lacks G, P or the full run (says how to get it).

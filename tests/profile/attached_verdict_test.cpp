@@ -120,6 +120,16 @@ TEST_CASE("where nothing was read from storage, storage is not the bottleneck") 
   CHECK(result.stalls->prep.fraction == doctest::Approx(0.75).epsilon(0.02));
 }
 
+TEST_CASE("a loader without workers that takes next to nothing of a step is not the bottleneck, whatever workers would make of it") {
+  LaunchedTraining launched = prep_bound();
+  AttachedTraining& training = launched.training;
+  training.loader->workers = 0;
+  training.phases[AttachPhase::full] = training.phases[AttachPhase::cached] = phase_of(0.001, 0.500);
+  training.phases[AttachPhase::synthetic] = phase_of(0, 0.460);  // The machine was faster then.
+  training.drains = {drain_of(0, 0.001), drain_of(2, 0.0005)};
+  CHECK(profile_of(launched).bottleneck->detail == "accelerator");
+}
+
 TEST_CASE("a loader without workers that takes a part of each step is the bottleneck, however fast it is alone") {
   LaunchedTraining launched = prep_bound();
   launched.training.loader->workers = 0;

@@ -42,9 +42,9 @@ def note(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def written(place, record):
+def written(place, text):
     part = place.with_name(place.name + '.part')
-    part.write_text(json.dumps(record, indent=1) + '\n')
+    part.write_text(text)
     os.replace(part, place)
 
 
@@ -149,8 +149,7 @@ class Base:
         for place in self.places:
             place.unlink(missing_ok=True)
         for source, place in zip(work, self.records):
-            shutil.copyfile(source, place.with_name(place.name + '.part'))
-            os.replace(place.with_name(place.name + '.part'), place)
+            written(place, self.corpus.of_any_machine(source.read_text()))
             source.unlink()
         median, scatter = median_and_scatter(plain)
         common = {'base': {'configuration': self.configuration, 'records': [f'bases/{place.name}' for place in self.records],
@@ -158,7 +157,8 @@ class Base:
         made = {'machine': machine_of(), 'versions': self.corpus.versions, 'seed': arguments.seed, 'started_utc': started.strftime('%Y-%m-%dT%H:%M:%SZ'),
                 'time_budget_seconds': arguments.time_budget, 'run_seconds': arguments.seconds}
         for place, row in zip(self.places, rows):
-            written(place, {'schema': SCHEMA, 'name': place.stem, 'rows': arguments.rows, 'kind': self.configuration['kind'], **common, **row, 'made': made})
+            record = {'schema': SCHEMA, 'name': place.stem, 'rows': arguments.rows, 'kind': self.configuration['kind'], **common, **row, 'made': made}
+            written(place, self.corpus.of_any_machine(json.dumps(record, indent=1) + '\n'))
 
 
 class Corpus:
@@ -170,6 +170,13 @@ class Corpus:
         self.kind = KINDS[arguments.rows](arguments, self.work)
         for axis in self.kind.missing:
             note(f'left out: {axis}')
+
+    def of_any_machine(self, text):
+        """Where this machine has the corpus and its data says nothing."""
+        folders = {str(pathlib.Path(__file__).resolve().parent): '/corpus', str(self.work): '/corpus/work'}
+        for folder, name in sorted(folders.items(), key=lambda each: -len(each[0])):
+            text = text.replace(folder, name)
+        return text
 
     def make(self):
         """The number of rows that could not be made."""

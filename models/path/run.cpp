@@ -1,0 +1,370 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "base/random.hpp"
+#include "base/statistics.hpp"
+#include "scheduler.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using namespace path;
+
+class Simulation {
+ public:
+  Simulation(const Path& path, std::uint64_t seed, Pace pace)
+      : m_path(path),
+        m_pace(pace),
+        m_random(seed),
+        m_scheduler(path.cores),
+        m_pooled(path.workers.pooled && path.workers.count > 0),
+        m_workers(m_pooled ? 2 : std::max(path.workers.count, 0)),
+        m_ranks(path.ranks) {
+    m_ahead = std::max(path.workers.prefetch, 1) * (m_pooled ? 1 : m_workers);
+    m_processes.resize(static_cast<std::size_t>(m_ranks * (1 + m_workers)));
+    m_trainers.resize(static_cast<std::size_t>(m_ranks));
+    for (Trainer& trainer : m_trainers) trainer.asked.assign(static_cast<std::size_t>(std::max(m_workers, 1)), 0);
+    constexpr int least_batches = 96;
+    const int each = m_pooled ? 1 : std::max(m_workers, 1);
+    m_unmeasured = m_ahead + 2 * each + 4;
+    m_measured = (least_batches + each - 1) / each * each;
+  }
+
+  Outcome outcome() {
+    for (int rank = 0; rank < m_ranks; ++rank) {
+      for (int batch = 0; batch < m_ahead; ++batch) ask_worker(rank, batch);
+      ask(rank);
+    }
+    constexpr int most_events = 2'000'000;
+    for (int events = 0; m_steps < m_unmeasured + m_measured && events < most_events; ++events) {
+      settle();
+      const double next = next_event();
+      if (next == never) break;
+      pass(next);
+    }
+    return summary();
+  }
+
+ private:
+  struct Trainer {
+    int batch = 0;       ///< the next one that it asks for
+    bool waits = false;  ///< for it
+    double waits_since = 0;
+    double device_done = 0;        ///< goes_ahead: when the device has done all that was asked of it
+    std::vector<int> asked;        ///< of each worker: the number of batches that it was asked for and has not begun
+    std::vector<char> ready = {};  ///< by batch
+    bool at_barrier = false;
+  };
+
+  [[nodiscard]] std::size_t trainer_process(int rank) const { return static_cast<std::size_t>(rank * (1 + m_workers)); }
+  [[nodiscard]] std::size_t worker_process(int rank, int worker) const { return trainer_process(rank) + 1 + static_cast<std::size_t>(worker); }
+
+  void push(Process& process, Phase::What what, double amount, int threads = 1) {
+    if (amount <= 0) return;
+    process.phases.at(process.count++) = {what, amount, threads};
+  }
+
+  /// What fetching and preparing a batch takes.
+  void prepare(Process& process, bool fetches = true, bool prepares = true) {
+    const double samples = m_path.steps.samples;
+    const int threads = m_pooled ? m_path.workers.count : 1;
+    const bool alternates =
+        fetches && prepares && m_path.workers.cpu_seconds.value > 0 && (m_path.workers.other_seconds.value > 0 || m_path.storage.miss_fraction > 0);
+    const int parts = alternates ? std::clamp(static_cast<int>(samples), 1, most_parts) : 1;
+    const double scatter = m_path.workers.scatter;
+    const double factor = 1 + scatter * m_random.uniform(-1, 1) / std::sqrt(samples);
+    const double miss = m_path.storage.miss_fraction;
+    double misses = samples * miss;
+    if (scatter > 0 && miss > 0 && miss < 1) misses = std::clamp(misses + m_random.normal() * std::sqrt(samples * miss * (1 - miss)), 0.0, samples);
+    for (int part = 0; part < parts; ++part) {
+      if (fetches && !m_path.storage.curve.empty()) push(process, Phase::What::reads, misses / parts);
+      if (!prepares) continue;
+      push(process, Phase::What::computes, factor * samples * m_path.workers.cpu_seconds.value / parts / threads, threads);
+      push(process, Phase::What::waits, factor * samples * m_path.workers.other_seconds.value / parts / threads);
+    }
+  }
+
+  void ask_worker(int rank, int batch) {
+    if (m_workers == 0) return;
+    Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
+    const int worker = m_pooled ? fetcher : batch % m_workers;
+    ++trainer.asked[static_cast<std::size_t>(worker)];
+    begin_batch(rank, worker);
+  }
+
+  void begin_batch(int rank, int worker) {
+    Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
+    Process& process = m_processes[worker_process(rank, worker)];
+    int& asked = trainer.asked[static_cast<std::size_t>(worker)];
+    if (!process.rests() || asked == 0) return;
+    --asked;
+    process.at = process.count = 0;
+    prepare(process, !m_pooled || worker == fetcher, !m_pooled || worker == pool);
+    if (process.rests())
+      end_batch(rank, worker);
+    else
+      begin_phase(static_cast<int>(worker_process(rank, worker)));
+  }
+
+  void end_batch(int rank, int worker) {
+    Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
+    if (m_pooled && worker == fetcher) {
+      ++trainer.asked[pool];
+      begin_batch(rank, fetcher);
+      return begin_batch(rank, pool);
+    }
+    // A worker's batches are every so many.
+    int& done = m_done[static_cast<std::size_t>(rank * std::max(m_workers, 1) + worker)];
+    const int batch = m_pooled ? done++ : done++ * m_workers + worker;
+    if (trainer.ready.size() <= static_cast<std::size_t>(batch))
+      trainer.ready.resize(static_cast<std::size_t>(batch) + 1 + static_cast<std::size_t>(m_ahead), 0);
+    trainer.ready[static_cast<std::size_t>(batch)] = 1;
+    begin_batch(rank, worker);
+    if (trainer.waits && trainer.batch == batch) take(rank);
+  }
+
+  [[nodiscard]] bool is_ready(const Trainer& trainer) const {
+    return static_cast<std::size_t>(trainer.batch) < trainer.ready.size() && trainer.ready[static_cast<std::size_t>(trainer.batch)] != 0;
+  }
+
+  void ask(int rank) {
+    Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
+    trainer.waits_since = m_now;
+    if (m_workers == 0) {
+      Process& process = m_processes[trainer_process(rank)];
+      process.at = process.count = 0;
+      if (m_pace != Pace::busy) prepare(process);
+      m_stage[static_cast<std::size_t>(rank)] = Stage::prepares;
+      go_on(rank);
+    } else if (is_ready(trainer)) {
+      take(rank);
+    } else if (m_pace == Pace::busy) {
+      step(rank);
+    } else {
+      trainer.waits = true;
+    }
+  }
+
+  void take(int rank) {
+    Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
+    trainer.waits = false;
+    note_wait(rank, m_now - trainer.waits_since);
+    Process& process = m_processes[trainer_process(rank)];
+    process.at = process.count = 0;
+    push(process, Phase::What::computes, m_path.handover.cpu_seconds);
+    push(process, Phase::What::waits, m_path.handover.other_seconds);
+    m_stage[static_cast<std::size_t>(rank)] = Stage::takes_over;
+    go_on(rank);
+  }
+
+  void step(int rank) {
+    Process& process = m_processes[trainer_process(rank)];
+    process.at = process.count = 0;
+    m_stage[static_cast<std::size_t>(rank)] = Stage::steps;
+    if (m_pace != Pace::drains) {
+      const Path::Steps& steps = m_path.steps;
+      const double seconds = step_seconds(steps);
+      if (steps.goes_ahead) {
+        Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
+        const double free = std::max(trainer.device_done - m_now, 0.0);  // It is one step ahead of the device.
+        push(process, Phase::What::waits, free);
+        trainer.device_done = m_now + free + seconds;
+      } else {
+        const int threads = std::max(static_cast<int>(std::ceil(steps.threads - 0.1)), 1);
+        const double computed =
+            std::min(steps.seconds.value * steps.threads / threads * (steps.threads_scale ? seconds / steps.seconds.value : 1), seconds);
+        const int parts = std::clamp(steps.wakes, 1, most_parts);
+        for (int part = 0; part < parts; ++part) {
+          push(process, Phase::What::computes, computed / parts, threads);
+          push(process, Phase::What::waits, std::max(seconds - computed, least_wait) / parts);
+        }
+      }
+      m_steps_busy += seconds / m_ranks;
+    }
+    go_on(rank);
+  }
+
+  void end_step(int rank) {
+    m_trainers[static_cast<std::size_t>(rank)].at_barrier = true;
+    if (!std::ranges::all_of(m_trainers, &Trainer::at_barrier)) return;
+    if (++m_steps == m_unmeasured) begin_measuring();
+    for (Trainer& trainer : m_trainers) trainer.at_barrier = false;
+    if (m_steps == m_unmeasured + m_measured) {
+      m_end = m_now;
+      return;
+    }
+    for (int each = 0; each < m_ranks; ++each) m_asking.push_back(each);
+  }
+
+  /// The training process of a rank has its next phase, or is done with what it was at.
+  void go_on(int rank) {
+    Process& process = m_processes[trainer_process(rank)];
+    if (!process.rests()) return begin_phase(static_cast<int>(trainer_process(rank)));
+    Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
+    switch (m_stage[static_cast<std::size_t>(rank)]) {
+      case Stage::prepares:
+        note_wait(rank, m_now - trainer.waits_since);
+        ++trainer.batch;
+        return step(rank);
+      case Stage::takes_over:
+        if (!m_pooled) ask_worker(rank, trainer.batch + m_ahead);
+        ++trainer.batch;
+        return step(rank);
+      case Stage::steps:
+        if (m_pooled) ask_worker(rank, trainer.batch - 1 + m_ahead);
+        return end_step(rank);
+    }
+  }
+
+  void begin_phase(int number) {
+    Process& process = m_processes[static_cast<std::size_t>(number)];
+    const Phase& phase = process.phases[process.at];
+    switch (phase.what) {
+      case Phase::What::reads:
+        process.requests = phase.amount;
+        break;
+      case Phase::What::computes:
+        for (int thread = 0; thread < phase.threads; ++thread) m_scheduler.add(m_processes, number, phase.amount, m_now);
+        break;
+      case Phase::What::waits:
+        process.until = m_now + phase.amount;
+        break;
+    }
+  }
+
+  void end_phase(int number) {
+    Process& process = m_processes[static_cast<std::size_t>(number)];
+    ++process.at;
+    const int rank = number / (1 + m_workers);
+    const int place = number % (1 + m_workers);
+    if (place == 0)
+      go_on(rank);
+    else if (process.rests())
+      end_batch(rank, place - 1);
+    else
+      begin_phase(number);
+  }
+
+  void settle() {
+    while (!m_asking.empty()) {
+      const int rank = m_asking.back();
+      m_asking.pop_back();
+      ask(rank);
+    }
+  }
+
+  [[nodiscard]] double each_reader_gets() const {
+    const auto readers = static_cast<double>(std::ranges::count_if(m_processes, [](const Process& process) { return process.requests > 0; }));
+    return readers > 0 ? std::min(supplied(m_path.storage.curve, readers), m_path.storage.most) / readers : 0;
+  }
+
+  [[nodiscard]] double next_event() const {
+    double next = m_scheduler.next(m_now);
+    const double served = each_reader_gets();
+    for (const Process& process : m_processes) {
+      next = std::min(next, process.until);
+      if (process.requests > 0) next = std::min(next, m_now + process.requests / served);
+    }
+    return next;
+  }
+
+  void pass(double next) {
+    const double served = each_reader_gets() * (next - m_now);
+    if (served > 0) m_storage_busy += next - m_now;
+    m_now = next;
+    m_scheduler.run(m_processes, m_now, [this](int number) { m_ended.push_back(number); });
+    for (std::size_t number = 0; number < m_processes.size(); ++number) {
+      Process& process = m_processes[number];
+      if (process.until <= m_now + instant) {
+        process.until = never;
+        m_ended.push_back(static_cast<int>(number));
+      } else if (process.requests > 0) {
+        process.requests -= served;
+        if (process.requests > instant) continue;
+        process.requests = 0;
+        m_ended.push_back(static_cast<int>(number));
+      }
+    }
+    for (std::size_t at = 0; at < m_ended.size(); ++at) end_phase(m_ended[at]);
+    m_ended.clear();
+  }
+
+  void begin_measuring() {
+    m_begin = m_now;
+    m_waited = m_storage_busy = m_steps_busy = 0;
+    m_cores_before = m_scheduler.busy_seconds();
+    m_waits.clear();
+  }
+
+  void note_wait(int /*rank*/, double seconds) {
+    m_waited += seconds / m_ranks;
+    m_waits.push_back(seconds);
+  }
+
+  Outcome summary() {
+    Outcome outcome;
+    const double seconds = m_end - m_begin;
+    if (seconds <= 0) {
+      outcome.samples_per_s = never;
+      return outcome;
+    }
+    outcome.samples_per_s = m_measured * m_path.steps.samples * m_ranks / seconds;
+    outcome.waiting = std::min(m_waited / seconds, 1.0);
+    outcome.wait_p50_seconds = quantile(m_waits, 0.5);
+    outcome.wait_p99_seconds = quantile(m_waits, 0.99);
+    outcome.storage_busy = std::min(m_storage_busy / seconds, 1.0);
+    outcome.cores_busy = std::min((m_scheduler.busy_seconds() - m_cores_before) / seconds, 1.0);
+    outcome.steps_busy = std::min(m_steps_busy / seconds, 1.0);
+    return outcome;
+  }
+
+  enum class Stage : std::uint8_t { prepares, takes_over, steps };
+  static constexpr int fetcher = 0, pool = 1;  // in place of workers, where these are pooled
+
+  const Path& m_path;
+  Pace m_pace;
+  RandomStream m_random;
+  Scheduler m_scheduler;
+  bool m_pooled;
+  int m_workers;
+  int m_ranks;
+  int m_ahead = 0;
+  int m_unmeasured = 0, m_measured = 0;  // steps
+  std::vector<Process> m_processes;      // of each rank its training process, and then its workers
+  std::vector<Trainer> m_trainers;
+  std::vector<Stage> m_stage = std::vector<Stage>(static_cast<std::size_t>(m_ranks), Stage::steps);
+  std::vector<int> m_done = std::vector<int>(static_cast<std::size_t>(m_ranks * std::max(m_workers, 1)), 0);
+  std::vector<int> m_asking, m_ended;
+  std::vector<double> m_waits;
+  double m_now = 0, m_begin = 0, m_end = 0;
+  int m_steps = 0;
+  double m_waited = 0, m_storage_busy = 0, m_steps_busy = 0, m_cores_before = 0;
+};
+
+}  // namespace
+
+double step_seconds(const Path::Steps& steps) {
+  return std::max(steps.seconds.value - steps.host_seconds, 0.0) / steps.speed + std::min(steps.host_seconds, steps.seconds.value);
+}
+
+double slice_on(int cores) {
+  constexpr double base_seconds = 0.0007;
+  constexpr int most_cores = 8;
+  return base_seconds * (1 + std::floor(std::log2(std::clamp(cores, 1, most_cores))));
+}
+
+double supplied(const std::vector<Supply>& curve, double readers) {
+  if (curve.empty()) return never;
+  const auto above = std::ranges::find_if(curve, [readers](const Supply& point) { return point.readers >= readers; });
+  if (above == curve.begin()) return curve.front().samples_per_s;
+  if (above == curve.end()) return curve.back().samples_per_s;
+  const Supply& below = *std::prev(above);
+  const double part = std::log(readers / below.readers) / std::log(above->readers / below.readers);
+  return std::lerp(below.samples_per_s, above->samples_per_s, part);
+}
+
+Outcome run(const Path& path, std::uint64_t seed, Pace pace) { return Simulation(path, seed, pace).outcome(); }
+
+}  // namespace dsanalyze

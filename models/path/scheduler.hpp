@@ -1,0 +1,149 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "path.hpp"
+
+// What run() is made of: processes, and the cores that they compute on. Pure.
+
+namespace dsanalyze::path {
+
+inline constexpr double never = std::numeric_limits<double>::infinity();
+inline constexpr double instant = 1e-9;  // seconds, or requests: what is left of something after rounding
+
+inline constexpr double least_wait = 1e-6;  // seconds: a process that waits, however shortly, gives its core away
+inline constexpr int most_parts = 24;       // of a batch, in each of which a worker reads, computes and waits
+
+/// One thing that a process does: requests of storage, seconds of computing, seconds of waiting.
+struct Phase {
+  enum class What : std::uint8_t { reads, computes, waits };
+  What what = What::waits;
+  double amount = 0;
+  int threads = 1;  ///< that compute it together
+};
+
+/// A worker, or a rank's training process.
+struct Process {
+  std::array<Phase, 3 * most_parts> phases{};
+  std::size_t at = 0, count = 0;  ///< of these
+  double until = never;           ///< it waits
+  double requests = 0;            ///< that storage still owes it
+  int computing = 0;              ///< its threads that are not done
+  double had = 0;                 ///< seconds of cores, in the measure of the scheduler
+
+  [[nodiscard]] bool rests() const { return at == count; }
+};
+
+/// Processes that compute take turns on the cores.
+class Scheduler {
+ public:
+  explicit Scheduler(const Path::Cores& cores)
+      : m_slice(cores.slice_seconds), m_cores(static_cast<std::size_t>(std::max(std::ceil(cores.count), 1.0))) {
+    m_speed = std::max(cores.count, 1e-3) / static_cast<double>(m_cores.size());
+  }
+
+  /// A thread of the process has so much to compute. Who wakes has had a slice less than the others, at most.
+  void add(std::vector<Process>& processes, int number, double seconds, double now) {
+    Process& process = at(processes, number);
+    if (process.computing == 0) process.had = std::max(process.had, least_had(processes, now) - m_slice);
+    ++process.computing;
+    const Task task{number, seconds / m_speed};
+    const auto idle = std::ranges::find(m_cores, false, &Core::busy);
+    if (idle != m_cores.end())
+      idle->begin(task, now, m_slice);
+    else
+      m_waiting.push_back(task);
+  }
+
+  [[nodiscard]] double next(double now) const {
+    double next = never;
+    for (const Core& core : m_cores)
+      if (core.busy) next = std::min({next, core.done_at(), m_waiting.empty() ? never : std::max(core.turn_at, now)});
+    return next;
+  }
+
+  /// Lets happen what is due; `done(process)` is called of each process all of whose threads are done.
+  template <typename Done>
+  void run(std::vector<Process>& processes, double now, Done done) {
+    for (Core& core : m_cores) {
+      if (!core.busy) continue;
+      const bool is_done = core.done_at() <= now + instant;
+      if (!is_done && (m_waiting.empty() || now + instant < core.turn_at)) continue;
+      Process& process = at(processes, core.task.process);
+      const double took = now - core.began;
+      process.had += took;
+      m_busy += took;
+      core.task.left -= took;
+      core.began = now;
+      const int number = core.task.process;
+      if (is_done) {
+        core.busy = false;
+      } else if (at(processes, next_waiting(processes)->process).had >= process.had) {
+        core.turn_at = now + m_slice;
+        continue;
+      } else {
+        m_preempted = core.task;
+      }
+      begin_next(processes, core, now);
+      if (!is_done) m_waiting.push_back(m_preempted);
+      if (is_done && --process.computing == 0) done(number);
+    }
+  }
+
+  [[nodiscard]] double busy_seconds() const { return m_busy / static_cast<double>(m_cores.size()); }
+
+ private:
+  struct Task {
+    int process = 0;
+    double left = 0;
+  };
+  struct Core {
+    bool busy = false;
+    Task task;
+    double began = 0;
+    double turn_at = never;  ///< then it gives way to one that waits
+    void begin(const Task& next, double now, double slice) {
+      busy = true;
+      task = next;
+      began = now;
+      turn_at = now + slice;
+    }
+    [[nodiscard]] double done_at() const { return began + task.left; }
+  };
+
+  static Process& at(std::vector<Process>& processes, int number) { return processes[static_cast<std::size_t>(number)]; }
+
+  [[nodiscard]] double least_had(std::vector<Process>& processes, double now) const {
+    double least = never;
+    for (const Core& core : m_cores)
+      if (core.busy) least = std::min(least, at(processes, core.task.process).had + now - core.began);
+    for (const Task& task : m_waiting) least = std::min(least, at(processes, task.process).had);
+    return least == never ? 0 : least;
+  }
+
+  [[nodiscard]] std::vector<Task>::iterator next_waiting(std::vector<Process>& processes) {
+    return std::ranges::min_element(m_waiting, {}, [&](const Task& task) { return at(processes, task.process).had; });
+  }
+
+  void begin_next(std::vector<Process>& processes, Core& core, double now) {
+    if (m_waiting.empty()) return;
+    const auto next = next_waiting(processes);
+    core.begin(*next, now, m_slice);
+    m_waiting.erase(next);
+  }
+
+  double m_slice;
+  double m_speed = 1;
+  double m_busy = 0;
+  Task m_preempted;
+  std::vector<Core> m_cores;
+  std::vector<Task> m_waiting;
+};
+
+}  // namespace dsanalyze::path
