@@ -17,7 +17,7 @@ struct Measured {
 double slice_on(int cores);
 
 /// What storage supplies to so many readers at once.
-struct Supply {
+struct SupplyPoint {
   double readers = 1;
   double samples_per_s = 0;
 };
@@ -35,7 +35,7 @@ struct Supply {
 ///              core again
 struct Path {
   struct Storage {
-    std::vector<Supply> curve{};                            ///< readers rising; empty: all comes from memory
+    std::vector<SupplyPoint> curve{};                       ///< readers rising; empty: all comes from memory
     double most = std::numeric_limits<double>::infinity();  ///< samples/s
     double miss_fraction = 0;                               ///< of the samples, those that come from it
     double error = 0;
@@ -95,6 +95,6 @@ struct Outcome {
 Outcome run(const Path& path, std::uint64_t seed, Pace pace = Pace::trains);
 
 /// Of the curve, samples a second with so many readers: between two points straight over the logarithm of readers, beyond them as at the last.
-double supplied(const std::vector<Supply>& curve, double readers);
+double supply(const std::vector<SupplyPoint>& curve, double readers);
 
 }  // namespace dsanalyze

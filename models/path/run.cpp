@@ -72,7 +72,7 @@ class Simulation {
     const int threads = m_pooled ? m_path.workers.count : 1;
     const bool alternates =
         fetches && prepares && m_path.workers.cpu_seconds.value > 0 && (m_path.workers.other_seconds.value > 0 || m_path.storage.miss_fraction > 0);
-    const int parts = alternates ? std::clamp(static_cast<int>(samples), 1, most_parts) : 1;
+    const int parts = alternates ? std::clamp(static_cast<int>(samples), 1, static_cast<int>(most_parts)) : 1;
     const double scatter = m_path.workers.scatter;
     const double factor = 1 + scatter * m_random.uniform(-1, 1) / std::sqrt(samples);
     const double miss = m_path.storage.miss_fraction;
@@ -175,7 +175,7 @@ class Simulation {
         const int threads = std::max(static_cast<int>(std::ceil(steps.threads - 0.1)), 1);
         const double computed =
             std::min(steps.seconds.value * steps.threads / threads * (steps.threads_scale ? seconds / steps.seconds.value : 1), seconds);
-        const int parts = std::clamp(steps.wakes, 1, most_parts);
+        const int parts = std::clamp(steps.wakes, 1, static_cast<int>(most_parts));
         for (int part = 0; part < parts; ++part) {
           push(process, Phase::What::computes, computed / parts, threads);
           push(process, Phase::What::waits, std::max(seconds - computed, least_wait) / parts);
@@ -257,7 +257,7 @@ class Simulation {
 
   [[nodiscard]] double each_reader_gets() const {
     const auto readers = static_cast<double>(std::ranges::count_if(m_processes, [](const Process& process) { return process.requests > 0; }));
-    return readers > 0 ? std::min(supplied(m_path.storage.curve, readers), m_path.storage.most) / readers : 0;
+    return readers > 0 ? std::min(supply(m_path.storage.curve, readers), m_path.storage.most) / readers : 0;
   }
 
   [[nodiscard]] double next_event() const {
@@ -355,14 +355,15 @@ double slice_on(int cores) {
   return base_seconds * (1 + std::floor(std::log2(std::clamp(cores, 1, most_cores))));
 }
 
-double supplied(const std::vector<Supply>& curve, double readers) {
+double supply(const std::vector<SupplyPoint>& curve, double readers) {
   if (curve.empty()) return never;
-  const auto above = std::ranges::find_if(curve, [readers](const Supply& point) { return point.readers >= readers; });
-  if (above == curve.begin()) return curve.front().samples_per_s;
-  if (above == curve.end()) return curve.back().samples_per_s;
-  const Supply& below = *std::prev(above);
-  const double part = std::log(readers / below.readers) / std::log(above->readers / below.readers);
-  return std::lerp(below.samples_per_s, above->samples_per_s, part);
+  const auto after = std::ranges::find_if(curve, [readers](const SupplyPoint& point) { return point.readers >= readers; });
+  if (after == curve.end()) return curve.back().samples_per_s;
+  // One reader of two gets half of what two get, at most.
+  if (after == curve.begin()) return after->samples_per_s * std::min(1.0, readers / after->readers);
+  const SupplyPoint& before = *(after - 1);
+  const double part = std::log(readers / before.readers) / std::log(after->readers / before.readers);
+  return before.samples_per_s + part * (after->samples_per_s - before.samples_per_s);
 }
 
 Outcome run(const Path& path, std::uint64_t seed, Pace pace) { return Simulation(path, seed, pace).outcome(); }

@@ -17,8 +17,8 @@ namespace dsanalyze::path {
 inline constexpr double never = std::numeric_limits<double>::infinity();
 inline constexpr double instant = 1e-9;  // seconds, or requests: what is left of something after rounding
 
-inline constexpr double least_wait = 1e-6;  // seconds: a process that waits, however shortly, gives its core away
-inline constexpr int most_parts = 24;       // of a batch, in each of which a worker reads, computes and waits
+inline constexpr double least_wait = 1e-6;     // seconds: a process that waits, however shortly, gives its core away
+inline constexpr std::size_t most_parts = 24;  // of a batch, in each of which a worker reads, computes and waits
 
 /// One thing that a process does: requests of storage, seconds of computing, seconds of waiting.
 struct Phase {

@@ -91,10 +91,9 @@ Path changed(const TrainingModel& model, const TrainingPath& known, const Traini
   path.steps.speed = change.speed.value_or(1);
   if (model.storage) {
     const TrainingModel::Storage& storage = *model.storage;
-    const ChangedSupply supply = changed_supply(storage, change);
-    path.storage.curve.clear();
-    for (const SupplyPoint& point : supply.curve) path.storage.curve.push_back({point.readers, point.samples_per_s});
-    path.storage.most = supply.most;
+    ChangedSupply supplied = changed_supply(storage, change);
+    path.storage.curve = std::move(supplied.curve);
+    path.storage.most = supplied.most;
     path.storage.error = storage.error;
     const double here = static_cast<double>(storage.page_cache_bytes) / static_cast<double>(storage.dataset_bytes);
     path.storage.miss_fraction =
@@ -117,7 +116,7 @@ Path drawn(Path path, std::uint64_t number) {
   path.steps.seconds.value *= steps;
   path.steps.host_seconds *= steps;
   const double storage = factor(path.storage.error);
-  for (Supply& point : path.storage.curve) point.samples_per_s *= storage;
+  for (SupplyPoint& point : path.storage.curve) point.samples_per_s *= storage;
   return path;
 }
 
@@ -142,7 +141,7 @@ constexpr std::array doubled_stations{
             }},
     Doubled{"io", "storage",
             [](Path path) {
-              for (Supply& point : path.storage.curve) point.samples_per_s *= 2;
+              for (SupplyPoint& point : path.storage.curve) point.samples_per_s *= 2;
               path.storage.most *= 2;
               return path;
             }},
@@ -277,7 +276,7 @@ TrainingRates rates_by_path(const TrainingModel& model, const TrainingPath& know
   const double step_error = std::hypot(path.steps.seconds.error, model.run_error);
   rates.ci95_ingestion = {rates.ingestion * (1 - step_error), rates.ingestion * (1 + step_error)};
   if (!path.storage.curve.empty())
-    rates.storage = std::min(supplied(path.storage.curve, path.ranks * std::max(path.workers.count, 1)), path.storage.most);
+    rates.storage = std::min(supply(path.storage.curve, path.ranks * std::max(path.workers.count, 1)), path.storage.most);
   bool clear = true;
   const std::size_t bottleneck = bottleneck_of(path, 0, &clear);
   rates.bottleneck = doubled_stations[bottleneck].resource;

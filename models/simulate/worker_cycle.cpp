@@ -180,17 +180,6 @@ class WorkersAtWork {
 
 }  // namespace
 
-double supply(const std::vector<SupplyPoint>& curve, double readers) {
-  if (curve.empty()) return no_event;
-  const auto after = std::ranges::find_if(curve, [readers](const SupplyPoint& point) { return point.readers >= readers; });
-  if (after == curve.end()) return curve.back().samples_per_s;
-  // One reader of two gets half of what two get, at most.
-  if (after == curve.begin()) return after->samples_per_s * std::min(1.0, readers / after->readers);
-  const SupplyPoint& before = *(after - 1);
-  const double part = std::log(readers / before.readers) / std::log(after->readers / before.readers);
-  return before.samples_per_s + part * (after->samples_per_s - before.samples_per_s);
-}
-
 double cycle_rate(const WorkerCycle& cycle) {
   const bool from_storage = cycle.miss_fraction > 0 && !cycle.storage.empty();
   if (cycle.workers < 1 || (from_storage && cycle.admitted <= 0)) return 0;

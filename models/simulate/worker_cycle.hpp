@@ -3,13 +3,9 @@
 #include <limits>
 #include <vector>
 
-namespace dsanalyze {
+#include "models/path/path.hpp"
 
-/// What storage supplies to so many readers at once.
-struct SupplyPoint {
-  double readers = 1;
-  double samples_per_s = 0;
-};
+namespace dsanalyze {
 
 /// Linux counts what a cgroup reads in slices of so long (block/blk-throttle.c).
 inline constexpr double admission_slice_seconds = 0.1;
@@ -32,8 +28,5 @@ struct WorkerCycle {
 /// sample's need is scattered by half around its mean. A worker that waits for one takes none of the other. By discrete events from a fixed seed, so
 /// equal cycles give equal rates; about a millisecond. Pure. A cycle that takes no time at all gives infinity.
 double cycle_rate(const WorkerCycle& cycle);
-
-/// Of the curve, samples a second with so many readers.
-double supply(const std::vector<SupplyPoint>& curve, double readers);
 
 }  // namespace dsanalyze

@@ -91,7 +91,7 @@ TEST_CASE("a device that serves one reader after the other supplies as much to a
     path.storage.miss_fraction = 1;
     CHECK(path_rate_of(path, Pace::drains) == doctest::Approx(workers == 1 ? 1 / 0.0021 : 500).epsilon(0.03));
   }
-  CHECK(supplied({{1, 100}, {4, 200}}, 2) == doctest::Approx(150));
+  CHECK(supply({{1, 100}, {4, 200}}, 2) == doctest::Approx(150));
 }
 
 TEST_CASE("ranks train in step, each with workers of its own") {
