@@ -12,9 +12,9 @@ namespace {
 
 using namespace path;
 
-class Simulation {
+class PathRun {
  public:
-  Simulation(const Path& path, std::uint64_t seed, Pace pace)
+  PathRun(const Path& path, std::uint64_t seed, Pace pace)
       : m_path(path),
         m_pace(pace),
         m_random(seed),
@@ -23,7 +23,8 @@ class Simulation {
         m_workers(m_pooled ? 2 : std::max(path.workers.count, 0)),
         m_ranks(path.ranks) {
     m_ahead = std::max(path.workers.prefetch, 1) * (m_pooled ? 1 : m_workers);
-    m_processes.resize(static_cast<std::size_t>(m_ranks * (1 + m_workers)));
+    m_processes.resize(trainer_process(m_ranks));
+    m_done.resize(m_processes.size());
     m_trainers.resize(static_cast<std::size_t>(m_ranks));
     for (Trainer& trainer : m_trainers) trainer.asked.assign(static_cast<std::size_t>(std::max(m_workers, 1)), 0);
     constexpr int least_batches = 96;
@@ -41,7 +42,7 @@ class Simulation {
     for (int events = 0; m_steps < m_unmeasured + m_measured && events < most_events; ++events) {
       settle();
       const double next = next_event();
-      if (next == never) break;
+      if (next == no_end) break;
       pass(next);
     }
     return summary();
@@ -58,7 +59,7 @@ class Simulation {
     bool at_barrier = false;
   };
 
-  [[nodiscard]] std::size_t trainer_process(int rank) const { return static_cast<std::size_t>(rank * (1 + m_workers)); }
+  [[nodiscard]] std::size_t trainer_process(int rank) const { return static_cast<std::size_t>(rank) * static_cast<std::size_t>(1 + m_workers); }
   [[nodiscard]] std::size_t worker_process(int rank, int worker) const { return trainer_process(rank) + 1 + static_cast<std::size_t>(worker); }
 
   void push(Process& process, Phase::What what, double amount, int threads = 1) {
@@ -116,7 +117,7 @@ class Simulation {
       return begin_batch(rank, pool);
     }
     // A worker's batches are every so many.
-    int& done = m_done[static_cast<std::size_t>(rank * std::max(m_workers, 1) + worker)];
+    int& done = m_done[worker_process(rank, worker)];
     const int batch = m_pooled ? done++ : done++ * m_workers + worker;
     if (trainer.ready.size() <= static_cast<std::size_t>(batch))
       trainer.ready.resize(static_cast<std::size_t>(batch) + 1 + static_cast<std::size_t>(m_ahead), 0);
@@ -278,7 +279,7 @@ class Simulation {
     for (std::size_t number = 0; number < m_processes.size(); ++number) {
       Process& process = m_processes[number];
       if (process.until <= m_now + instant) {
-        process.until = never;
+        process.until = no_end;
         m_ended.push_back(static_cast<int>(number));
       } else if (process.requests > 0) {
         process.requests -= served;
@@ -287,7 +288,7 @@ class Simulation {
         m_ended.push_back(static_cast<int>(number));
       }
     }
-    for (std::size_t at = 0; at < m_ended.size(); ++at) end_phase(m_ended[at]);
+    for (const int number : m_ended) end_phase(number);
     m_ended.clear();
   }
 
@@ -307,7 +308,7 @@ class Simulation {
     Outcome outcome;
     const double seconds = m_end - m_begin;
     if (seconds <= 0) {
-      outcome.samples_per_s = never;
+      outcome.samples_per_s = no_end;
       return outcome;
     }
     outcome.samples_per_s = m_measured * m_path.steps.samples * m_ranks / seconds;
@@ -335,7 +336,7 @@ class Simulation {
   std::vector<Process> m_processes;      // of each rank its training process, and then its workers
   std::vector<Trainer> m_trainers;
   std::vector<Stage> m_stage = std::vector<Stage>(static_cast<std::size_t>(m_ranks), Stage::steps);
-  std::vector<int> m_done = std::vector<int>(static_cast<std::size_t>(m_ranks * std::max(m_workers, 1)), 0);
+  std::vector<int> m_done;  // of each worker, batches
   std::vector<int> m_asking, m_ended;
   std::vector<double> m_waits;
   double m_now = 0, m_begin = 0, m_end = 0;
@@ -356,7 +357,7 @@ double slice_on(int cores) {
 }
 
 double supply(const std::vector<SupplyPoint>& curve, double readers) {
-  if (curve.empty()) return never;
+  if (curve.empty()) return no_end;
   const auto after = std::ranges::find_if(curve, [readers](const SupplyPoint& point) { return point.readers >= readers; });
   if (after == curve.end()) return curve.back().samples_per_s;
   // One reader of two gets half of what two get, at most.
@@ -366,6 +367,6 @@ double supply(const std::vector<SupplyPoint>& curve, double readers) {
   return before.samples_per_s + part * (after->samples_per_s - before.samples_per_s);
 }
 
-Outcome run(const Path& path, std::uint64_t seed, Pace pace) { return Simulation(path, seed, pace).outcome(); }
+Outcome run(const Path& path, std::uint64_t seed, Pace pace) { return PathRun(path, seed, pace).outcome(); }
 
 }  // namespace dsanalyze

@@ -14,7 +14,7 @@
 
 namespace dsanalyze::path {
 
-inline constexpr double never = std::numeric_limits<double>::infinity();
+inline constexpr double no_end = std::numeric_limits<double>::infinity();
 inline constexpr double instant = 1e-9;  // seconds, or requests: what is left of something after rounding
 
 inline constexpr double least_wait = 1e-6;     // seconds: a process that waits, however shortly, gives its core away
@@ -32,7 +32,7 @@ struct Phase {
 struct Process {
   std::array<Phase, 3 * most_parts> phases{};
   std::size_t at = 0, count = 0;  ///< of these
-  double until = never;           ///< it waits
+  double until = no_end;          ///< it waits
   double requests = 0;            ///< that storage still owes it
   int computing = 0;              ///< its threads that are not done
   double had = 0;                 ///< seconds of cores, in the measure of the scheduler
@@ -62,9 +62,9 @@ class Scheduler {
   }
 
   [[nodiscard]] double next(double now) const {
-    double next = never;
+    double next = no_end;
     for (const Core& core : m_cores)
-      if (core.busy) next = std::min({next, core.done_at(), m_waiting.empty() ? never : std::max(core.turn_at, now)});
+      if (core.busy) next = std::min({next, core.done_at(), m_waiting.empty() ? no_end : std::max(core.turn_at, now)});
     return next;
   }
 
@@ -107,7 +107,7 @@ class Scheduler {
     bool busy = false;
     Task task;
     double began = 0;
-    double turn_at = never;  ///< then it gives way to one that waits
+    double turn_at = no_end;  ///< then it gives way to one that waits
     void begin(const Task& next, double now, double slice) {
       busy = true;
       task = next;
@@ -120,11 +120,11 @@ class Scheduler {
   static Process& at(std::vector<Process>& processes, int number) { return processes[static_cast<std::size_t>(number)]; }
 
   [[nodiscard]] double least_had(std::vector<Process>& processes, double now) const {
-    double least = never;
+    double least = no_end;
     for (const Core& core : m_cores)
       if (core.busy) least = std::min(least, at(processes, core.task.process).had + now - core.began);
     for (const Task& task : m_waiting) least = std::min(least, at(processes, task.process).had);
-    return least == never ? 0 : least;
+    return least == no_end ? 0 : least;
   }
 
   [[nodiscard]] std::vector<Task>::iterator next_waiting(std::vector<Process>& processes) {
