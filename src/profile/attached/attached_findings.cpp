@@ -111,13 +111,14 @@ void find_changing_rates(const AttachedTraining& training, ProfileResult& result
 }
 
 /// The rate of those windows alone in which nothing but steps happened, and whose steps were only counted, or clocked.
-Estimate rate_of_steps(PhaseMeasurement full, bool counted) {
-  for (auto& [rank, windows] : full.by_rank)
+Estimate rate_of_steps(const PhaseMeasurement& full, bool counted) {
+  PhaseMeasurement steps = full;
+  for (auto& [rank, windows] : steps.by_rank)
     std::erase_if(windows, [counted](const StepWindow& window) {
       const bool more = window.between > 0 || std::ranges::any_of(window.validation, [](double seconds) { return seconds > 0; });
       return window.is_counted() != counted || more;
     });
-  return estimate_of_ratio(stretches_of(full));
+  return estimate_of_ratio(stretches_of(steps));
 }
 
 /// Windows whose steps were only counted took turns with those in which clocks were read: what differs is the hook's own.
