@@ -234,9 +234,9 @@ class Phases(Engine):
         """Sends what was measured and does what the launcher answers, until it says how to go on."""
         self.standstill.check()
         message = self._at(why, iteration)
-        window, sampling = self.clock.take(self.world > 1, entered), self._sampling()
+        window = self.clock.take(self.world > 1, entered)
         if window is not None:
-            message['window'] = dict(window, mode=self.modes.mode, sampling=sampling)
+            message['window'] = dict(window, mode=self.modes.mode, sampling=self._sampling())
         if self.spent is not None:
             message['spent'] = self.spent.take()
         if why == 'start':
