@@ -1,7 +1,10 @@
 """G and the rate as found of trainings on the simulated GPU, by windows of a hundred steps, against the same script over a list and alone."""
+import json
+import os
+import subprocess
 import unittest
 
-from fake_launcher import Launcher, Plan, end, here, run, switch
+from fake_launcher import Launcher, Plan, drain, end, here, run, switch
 
 train = here / 'trainings' / 'train_device.py'
 regimes = ('device-bound', 'mixed', 'host-bound', 'perceptron')
@@ -23,9 +26,18 @@ def step(windows):
 
 class OnDevice(unittest.TestCase):
     def profile(self, regime, *options):
-        launcher = Launcher(Plan(*[run(steps)] * 3, switch('synthetic'), run(20), *[run(steps)] * 2, end))
+        launcher = Launcher(Plan(*[run(steps)] * 3, switch('synthetic'), run(20), *[run(steps)] * 2, drain(0, 40), end))
         launcher.run(train, regime, *options, '--steps', 650)
         return launcher.first
+
+    def check_verdict(self, connection, lost):
+        """Data is the bottleneck where the truth loses a tenth to it, and is none where that is less than a twentieth."""
+        told = subprocess.run([os.environ['TOLD_VERDICT']], input=''.join(json.dumps(message) + '\n' for message in connection.messages),
+                              capture_output=True, text=True, check=True).stdout.split()
+        names = {'data': ('prep', 'latency'), 'training': ('accelerator', 'outside')}
+        right = [name for kind, least, most in (('data', 0.05, 1), ('training', -1, 0.1)) if least <= lost <= most for name in names[kind]]
+        self.assertIn(told[0], right, '{:.1%} lost'.format(lost))
+        return told[1] == 'sure'
 
     def check(self, *options):
         for regime in regimes:
@@ -39,6 +51,7 @@ class OnDevice(unittest.TestCase):
                     self.assertAlmostEqual(told[mode] / expected[mode], 1, delta=within, msg='{}: {} ms a step, and {} in truth'.format(mode, told[mode], expected[mode]))
                 lost = [1 - steps_of['synthetic'] / steps_of['full'] for steps_of in (told, expected)]
                 self.assertAlmostEqual(*lost, delta=lost_within)
+                self.assertTrue(self.check_verdict(connection, lost[1]) or 0.05 <= lost[1] <= 0.1)
 
     def test_without_a_wait(self):
         self.check()
