@@ -19,7 +19,7 @@ using Severity = Finding::Severity;
 constexpr std::uint64_t wanted_kept_batches = 16;
 
 constexpr double wanted_rate_error = 0.02;  ///< of a rate: a phase goes on until it is known so well
-constexpr double tolerated_change = 0.1;  ///< of a rate: a judgement, below which no verdict of ours turns
+constexpr double tolerated_change = 0.1;    ///< of a rate: a judgement, below which no verdict of ours turns
 
 /// The median step of the phase whose steps take longest.
 double longest_step(const AttachedTraining& training) {

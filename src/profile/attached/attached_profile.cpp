@@ -251,7 +251,8 @@ BottleneckRecord loss_bottleneck(const AttachedTraining& training, const Profile
   const bool in_turn = takes_turns(training, result);
   const bool workers_help = result.prep_by_workers.size() > 1 ? result.better_workers().has_value() : stalls.prep.fraction > least_turn;
   const double turn = result.run("full")->samples_per_s / result.prep->samples_per_s;
-  const bool is_turn_lost = (turn > worth_a_name && workers_help) || stalls.prep.fraction > stalls.compute.fraction || stalls.fetch.fraction > worth_a_name;
+  const bool is_turn_lost =
+      (turn > worth_a_name && workers_help) || stalls.prep.fraction > stalls.compute.fraction || stalls.fetch.fraction > worth_a_name;
   const bool is_lost = stalls.compute.fraction < 1 - worth_a_name && (!in_turn || is_turn_lost);
   std::vector<Loss> losses{{prep_bottleneck(training, result, true), &stalls.prep}};
   // A loader that is faster than the steps, and is waited for all the same.
