@@ -173,7 +173,7 @@ class Corpus:
 
     def of_any_machine(self, text):
         """Where this machine has the corpus and its data says nothing."""
-        folders = {str(pathlib.Path(__file__).resolve().parent): '/corpus', str(self.work): '/corpus/work'}
+        folders = {str(pathlib.Path(__file__).resolve().parent): '/corpus', str(self.work): '/corpus/data'}
         for folder, name in sorted(folders.items(), key=lambda each: -len(each[0])):
             text = text.replace(folder, name)
         return text
