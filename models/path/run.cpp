@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "base/statistics.hpp"
 #include "scheduler.hpp"
 
 namespace dsanalyze {
@@ -12,47 +11,52 @@ namespace {
 
 using namespace path;
 
+/// Threads in which steps compute.
+int step_threads(const Path::Steps& steps) {
+  constexpr double hardly = 0.1;  // of a core: what one thread takes more than a whole one by rounding
+  return std::max(static_cast<int>(std::ceil(steps.threads - hardly)), 1);
+}
+
 class PathRun {
  public:
   PathRun(const Path& path, std::uint64_t seed, Pace pace)
       : m_path(path),
         m_pace(pace),
         m_random(seed),
-        m_scheduler(path.cores),
-        m_pooled(path.workers.pooled && path.workers.count > 0),
-        m_workers(m_pooled ? 2 : std::max(path.workers.count, 0)),
+        m_scheduler(path.cores,
+                    static_cast<std::size_t>(path.ranks) * static_cast<std::size_t>(std::max(path.workers.count, 0) + step_threads(path.steps))),
+        m_workers(std::max(path.workers.count, 0)),
         m_ranks(path.ranks) {
-    m_ahead = std::max(path.workers.prefetch, 1) * (m_pooled ? 1 : m_workers);
+    m_ahead = std::max(path.workers.prefetch, 1) * m_workers;
     m_processes.resize(trainer_process(m_ranks));
     m_done.resize(m_processes.size());
     m_trainers.resize(static_cast<std::size_t>(m_ranks));
     for (Trainer& trainer : m_trainers) trainer.asked.assign(static_cast<std::size_t>(std::max(m_workers, 1)), 0);
-    constexpr int least_batches = 96;
-    const int each = m_pooled ? 1 : std::max(m_workers, 1);
-    m_unmeasured = m_ahead + 2 * each + 4;
+    constexpr int least_batches = 96;  // whose scatter is a tenth of one's
+    const int each = std::max(m_workers, 1);
+    m_unmeasured = m_ahead + 2 * each;  // what lay ready, and two rounds of the workers
     m_measured = (least_batches + each - 1) / each * each;
   }
 
-  Outcome outcome() {
+  double samples_per_s() {
     for (int rank = 0; rank < m_ranks; ++rank) {
       for (int batch = 0; batch < m_ahead; ++batch) ask_worker(rank, batch);
       ask(rank);
     }
-    constexpr int most_events = 2'000'000;
-    for (int events = 0; m_steps < m_unmeasured + m_measured && events < most_events; ++events) {
+    while (m_steps < m_unmeasured + m_measured) {
       settle();
       const double next = next_event();
-      if (next == no_end) break;
+      if (next == no_end) break;  // Nothing takes any time.
       pass(next);
     }
-    return summary();
+    const double seconds = m_end - m_begin;
+    return seconds > 0 ? m_measured * m_path.steps.samples * m_ranks / seconds : no_end;
   }
 
  private:
   struct Trainer {
-    int batch = 0;       ///< the next one that it asks for
-    bool waits = false;  ///< for it
-    double waits_since = 0;
+    int batch = 0;                 ///< the next one that it asks for
+    bool waits = false;            ///< for it
     double device_done = 0;        ///< goes_ahead: when the device has done all that was asked of it
     std::vector<int> asked;        ///< of each worker: the number of batches that it was asked for and has not begun
     std::vector<char> ready = {};  ///< by batch
@@ -68,11 +72,9 @@ class PathRun {
   }
 
   /// What fetching and preparing a batch takes.
-  void prepare(Process& process, bool fetches = true, bool prepares = true) {
+  void prepare(Process& process) {
     const double samples = m_path.steps.samples;
-    const int threads = m_pooled ? m_path.workers.count : 1;
-    const bool alternates =
-        fetches && prepares && m_path.workers.cpu_seconds.value > 0 && (m_path.workers.other_seconds.value > 0 || m_path.storage.miss_fraction > 0);
+    const bool alternates = m_path.workers.cpu_seconds.value > 0 && (m_path.workers.other_seconds.value > 0 || m_path.storage.miss_fraction > 0);
     const int parts = alternates ? std::clamp(static_cast<int>(samples), 1, static_cast<int>(most_parts)) : 1;
     const double scatter = m_path.workers.scatter;
     const double factor = 1 + scatter * m_random.uniform(-1, 1) / std::sqrt(samples);
@@ -80,17 +82,16 @@ class PathRun {
     double misses = samples * miss;
     if (scatter > 0 && miss > 0 && miss < 1) misses = std::clamp(misses + m_random.normal() * std::sqrt(samples * miss * (1 - miss)), 0.0, samples);
     for (int part = 0; part < parts; ++part) {
-      if (fetches && !m_path.storage.curve.empty()) push(process, Phase::What::reads, misses / parts);
-      if (!prepares) continue;
-      push(process, Phase::What::computes, factor * samples * m_path.workers.cpu_seconds.value / parts / threads, threads);
-      push(process, Phase::What::waits, factor * samples * m_path.workers.other_seconds.value / parts / threads);
+      if (!m_path.storage.curve.empty()) push(process, Phase::What::reads, misses / parts);
+      push(process, Phase::What::computes, factor * samples * m_path.workers.cpu_seconds.value / parts);
+      push(process, Phase::What::waits, factor * samples * m_path.workers.other_seconds.value / parts);
     }
   }
 
   void ask_worker(int rank, int batch) {
     if (m_workers == 0) return;
     Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
-    const int worker = m_pooled ? fetcher : batch % m_workers;
+    const int worker = batch % m_workers;
     ++trainer.asked[static_cast<std::size_t>(worker)];
     begin_batch(rank, worker);
   }
@@ -102,7 +103,7 @@ class PathRun {
     if (!process.rests() || asked == 0) return;
     --asked;
     process.at = process.count = 0;
-    prepare(process, !m_pooled || worker == fetcher, !m_pooled || worker == pool);
+    prepare(process);
     if (process.rests())
       end_batch(rank, worker);
     else
@@ -111,14 +112,9 @@ class PathRun {
 
   void end_batch(int rank, int worker) {
     Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
-    if (m_pooled && worker == fetcher) {
-      ++trainer.asked[pool];
-      begin_batch(rank, fetcher);
-      return begin_batch(rank, pool);
-    }
     // A worker's batches are every so many.
     int& done = m_done[worker_process(rank, worker)];
-    const int batch = m_pooled ? done++ : done++ * m_workers + worker;
+    const int batch = done++ * m_workers + worker;
     if (trainer.ready.size() <= static_cast<std::size_t>(batch))
       trainer.ready.resize(static_cast<std::size_t>(batch) + 1 + static_cast<std::size_t>(m_ahead), 0);
     trainer.ready[static_cast<std::size_t>(batch)] = 1;
@@ -132,7 +128,6 @@ class PathRun {
 
   void ask(int rank) {
     Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
-    trainer.waits_since = m_now;
     if (m_workers == 0) {
       Process& process = m_processes[trainer_process(rank)];
       process.at = process.count = 0;
@@ -151,7 +146,6 @@ class PathRun {
   void take(int rank) {
     Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
     trainer.waits = false;
-    note_wait(rank, m_now - trainer.waits_since);
     Process& process = m_processes[trainer_process(rank)];
     process.at = process.count = 0;
     push(process, Phase::What::computes, m_path.handover.cpu_seconds);
@@ -173,7 +167,7 @@ class PathRun {
         push(process, Phase::What::waits, free);
         trainer.device_done = m_now + free + seconds;
       } else {
-        const int threads = std::max(static_cast<int>(std::ceil(steps.threads - 0.1)), 1);
+        const int threads = step_threads(steps);
         const double computed =
             std::min(steps.seconds.value * steps.threads / threads * (steps.threads_scale ? seconds / steps.seconds.value : 1), seconds);
         const int parts = std::clamp(steps.wakes, 1, static_cast<int>(most_parts));
@@ -182,7 +176,6 @@ class PathRun {
           push(process, Phase::What::waits, std::max(seconds - computed, least_wait) / parts);
         }
       }
-      m_steps_busy += seconds / m_ranks;
     }
     go_on(rank);
   }
@@ -190,7 +183,7 @@ class PathRun {
   void end_step(int rank) {
     m_trainers[static_cast<std::size_t>(rank)].at_barrier = true;
     if (!std::ranges::all_of(m_trainers, &Trainer::at_barrier)) return;
-    if (++m_steps == m_unmeasured) begin_measuring();
+    if (++m_steps == m_unmeasured) m_begin = m_now;
     for (Trainer& trainer : m_trainers) trainer.at_barrier = false;
     if (m_steps == m_unmeasured + m_measured) {
       m_end = m_now;
@@ -206,15 +199,13 @@ class PathRun {
     Trainer& trainer = m_trainers[static_cast<std::size_t>(rank)];
     switch (m_stage[static_cast<std::size_t>(rank)]) {
       case Stage::prepares:
-        note_wait(rank, m_now - trainer.waits_since);
         ++trainer.batch;
         return step(rank);
       case Stage::takes_over:
-        if (!m_pooled) ask_worker(rank, trainer.batch + m_ahead);
+        ask_worker(rank, trainer.batch + m_ahead);
         ++trainer.batch;
         return step(rank);
       case Stage::steps:
-        if (m_pooled) ask_worker(rank, trainer.batch - 1 + m_ahead);
         return end_step(rank);
     }
   }
@@ -273,7 +264,6 @@ class PathRun {
 
   void pass(double next) {
     const double served = each_reader_gets() * (next - m_now);
-    if (served > 0) m_storage_busy += next - m_now;
     m_now = next;
     m_scheduler.run(m_processes, m_now, [this](int number) { m_ended.push_back(number); });
     for (std::size_t number = 0; number < m_processes.size(); ++number) {
@@ -292,43 +282,12 @@ class PathRun {
     m_ended.clear();
   }
 
-  void begin_measuring() {
-    m_begin = m_now;
-    m_waited = m_storage_busy = m_steps_busy = 0;
-    m_cores_before = m_scheduler.busy_seconds();
-    m_waits.clear();
-  }
-
-  void note_wait(int /*rank*/, double seconds) {
-    m_waited += seconds / m_ranks;
-    m_waits.push_back(seconds);
-  }
-
-  Outcome summary() {
-    Outcome outcome;
-    const double seconds = m_end - m_begin;
-    if (seconds <= 0) {
-      outcome.samples_per_s = no_end;
-      return outcome;
-    }
-    outcome.samples_per_s = m_measured * m_path.steps.samples * m_ranks / seconds;
-    outcome.waiting = std::min(m_waited / seconds, 1.0);
-    outcome.wait_p50_seconds = quantile(m_waits, 0.5);
-    outcome.wait_p99_seconds = quantile(m_waits, 0.99);
-    outcome.storage_busy = std::min(m_storage_busy / seconds, 1.0);
-    outcome.cores_busy = std::min((m_scheduler.busy_seconds() - m_cores_before) / seconds, 1.0);
-    outcome.steps_busy = std::min(m_steps_busy / seconds, 1.0);
-    return outcome;
-  }
-
   enum class Stage : std::uint8_t { prepares, takes_over, steps };
-  static constexpr int fetcher = 0, pool = 1;  // in place of workers, where these are pooled
 
   const Path& m_path;
   Pace m_pace;
   RandomStream m_random;
   Scheduler m_scheduler;
-  bool m_pooled;
   int m_workers;
   int m_ranks;
   int m_ahead = 0;
@@ -338,10 +297,8 @@ class PathRun {
   std::vector<Stage> m_stage = std::vector<Stage>(static_cast<std::size_t>(m_ranks), Stage::steps);
   std::vector<int> m_done;  // of each worker, batches
   std::vector<int> m_asking, m_ended;
-  std::vector<double> m_waits;
   double m_now = 0, m_begin = 0, m_end = 0;
   int m_steps = 0;
-  double m_waited = 0, m_storage_busy = 0, m_steps_busy = 0, m_cores_before = 0;
 };
 
 }  // namespace
@@ -367,6 +324,6 @@ double supply(const std::vector<SupplyPoint>& curve, double readers) {
   return before.samples_per_s + part * (after->samples_per_s - before.samples_per_s);
 }
 
-Outcome run(const Path& path, std::uint64_t seed, Pace pace) { return PathRun(path, seed, pace).outcome(); }
+double run(const Path& path, std::uint64_t seed, Pace pace) { return PathRun(path, seed, pace).samples_per_s(); }
 
 }  // namespace dsanalyze

@@ -43,9 +43,11 @@ struct Process {
 /// Processes that compute take turns on the cores.
 class Scheduler {
  public:
-  explicit Scheduler(const Path::Cores& cores)
-      : m_slice(cores.slice_seconds), m_cores(static_cast<std::size_t>(std::max(std::ceil(cores.count), 1.0))) {
-    m_speed = std::max(cores.count, 1e-3) / static_cast<double>(m_cores.size());
+  /// No more than `most` threads compute at a time, so more cores change nothing. A part of a core is a slower one.
+  Scheduler(const Path::Cores& cores, std::size_t most) : m_slice(cores.slice_seconds) {
+    const double count = std::min(cores.count, static_cast<double>(most));
+    m_cores.resize(static_cast<std::size_t>(std::max(std::ceil(count), 1.0)));
+    m_speed = count / static_cast<double>(m_cores.size());
   }
 
   /// A thread of the process has so much to compute. Who wakes has had a slice less than the others, at most.
@@ -78,7 +80,6 @@ class Scheduler {
       Process& process = at(processes, core.task.process);
       const double took = now - core.began;
       process.had += took;
-      m_busy += took;
       core.task.left -= took;
       core.began = now;
       const int number = core.task.process;
@@ -95,8 +96,6 @@ class Scheduler {
       if (is_done && --process.computing == 0) done(number);
     }
   }
-
-  [[nodiscard]] double busy_seconds() const { return m_busy / static_cast<double>(m_cores.size()); }
 
  private:
   struct Task {
@@ -140,7 +139,6 @@ class Scheduler {
 
   double m_slice;
   double m_speed = 1;
-  double m_busy = 0;
   Task m_preempted;
   std::vector<Core> m_cores;
   std::vector<Task> m_waiting;

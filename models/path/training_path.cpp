@@ -1,11 +1,14 @@
 #include "training_path.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 #include <utility>
 
+#include "base/error.hpp"
 #include "base/random.hpp"
 #include "models/whatif/training_cores.hpp"
 #include "models/whatif/training_supply.hpp"
@@ -14,7 +17,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr std::uint64_t path_seed = 1;
-constexpr int steps_of_search = 18;
+constexpr int steps_of_search = 18;  // halvings: to a 250,000th of where was looked
 
 /// The argument in [low, high] at which a falling function comes to `wanted`; an end where it does not.
 double argument_of(double wanted, double low, double high, const std::function<double(double)>& falling) {
@@ -37,9 +40,7 @@ Path with_need(Path path, const TrainingPath::Need& need) {
 
 /// What a sample takes each of so many workers, whose loader was drained at that rate: what fewer workers need as long as the interval allows it.
 TrainingPath::Need need_of(const Path& path, const TrainingModel::Point& point, double cpu_seconds, double other_seconds) {
-  const auto drained = [&](double cpu, double other) {
-    return run(with_need(path, {point.workers, {cpu, 0}, {other, 0}}), path_seed, Pace::drains).samples_per_s;
-  };
+  const auto drained = [&](double cpu, double other) { return run(with_need(path, {point.workers, {cpu, 0}, {other, 0}}), path_seed, Pace::drains); };
   const double rate = drained(cpu_seconds, other_seconds);
   const double least = point.samples_per_s * (1 - point.error);
   const double most = point.samples_per_s * (1 + point.error);
@@ -54,6 +55,17 @@ TrainingPath::Need need_of(const Path& path, const TrainingModel::Point& point, 
     if (other <= 0) cpu = argument_of(point.samples_per_s, 0, cpu_seconds, [&](double seconds) { return drained(seconds, 0); });
   }
   return {point.workers, {cpu, point.error}, {other, point.error}};
+}
+
+/// Each of them is moved by itself.
+void require_size(double ranks, double workers, double prefetch) {
+  constexpr double most_processes = 1024;
+  constexpr double most_batches = 65'536;
+  if (ranks * workers > most_processes || ranks * workers * prefetch > most_batches)
+    throw UsageError(
+        fmt::format("--model path: {} ranks with {} workers each and {} batches ahead are more than are moved one by one ({} workers and "
+                    "{} batches): leave out --model",
+                    ranks, workers, prefetch, most_processes, most_batches));
 }
 
 /// Straight between two numbers of workers; beyond the last, what else than computing a sample takes grows on as it did before.
@@ -80,10 +92,11 @@ TrainingPath::Need need_at(const std::vector<TrainingPath::Need>& needs, int wor
 
 Path changed(const TrainingModel& model, const TrainingPath& known, const TrainingChange& change, double* misses) {
   const int workers = change.workers.value_or(model.workers);
+  require_size(model.ranks, workers, known.found.workers.prefetch);
   Path path = with_need(known.found, need_at(known.needs, workers));
   path.handover = workers > 0 ? known.from_workers : Path::Handover{known.in_turn_seconds, 0};
   if (workers == 0 && known.needs.front().workers > 0) {
-    constexpr double unlike_a_worker = 0.1;
+    constexpr double unlike_a_worker = 0.1;  // of a sample's time: a judgement, where P without workers was not measured
     path.workers.cpu_seconds.value = std::max(path.workers.cpu_seconds.value - known.sent_cpu_seconds, 0.0);
     path.workers.cpu_seconds.error = std::hypot(path.workers.cpu_seconds.error, unlike_a_worker);
   }
@@ -161,25 +174,25 @@ constexpr std::array doubled_stations{
 /// The station whose doubling raises the rate most; `clear`: by more than the next does.
 std::size_t bottleneck_of(const Path& path, std::uint64_t number, bool* clear) {
   std::array<double, doubled_stations.size()> gains{};
-  const double rate = run(path, path_seed + number).samples_per_s;
-  for (std::size_t at = 0; at < doubled_stations.size(); ++at)
-    gains[at] = run(doubled_stations[at].path(path), path_seed + number).samples_per_s / rate;
-  constexpr double more_cores = 1.05;  // Faster prep needs fewer cores, too.
+  const double rate = run(path, path_seed + number);
+  for (std::size_t at = 0; at < doubled_stations.size(); ++at) gains[at] = run(doubled_stations[at].path(path), path_seed + number) / rate;
+  constexpr double more_cores = 1.05;  // a judgement: that much more have cores to gain, to be named. Faster prep needs fewer cores, too.
   gains.back() /= more_cores;
   const auto most = static_cast<std::size_t>(std::ranges::max_element(gains) - gains.begin());
   if (clear != nullptr) {
+    constexpr double hardly = 0.02;  // of the rate: runs of other seeds differ by as much
     *clear = true;
     for (std::size_t at = 0; at < gains.size(); ++at)
-      if (at != most && at + 1 != gains.size() && gains[at] > gains[most] - 0.02) *clear = false;
+      if (at != most && at + 1 != gains.size() && gains[at] > gains[most] - hardly) *clear = false;
   }
   return most;
 }
 
-constexpr int most_wakes = 24;
+constexpr int most_wakes = 24;  // as many as a run has parts of a step (most_parts)
 
 /// Of all numbers of workers whose drains tell something.
 std::vector<TrainingPath::Need> needs_of(const ProfileResult& profile, const TrainingModel& model, const Path& path) {
-  constexpr double tells = 0.3;
+  constexpr double tells = 0.3;  // half of an interval over the rate: two or three windows have no less, and say nothing
   std::vector<TrainingPath::Need> needs;
   for (const TrainingModel::Point& point : model.prep) {
     if (point.error > tells && !needs.empty()) continue;
@@ -223,13 +236,14 @@ Path measured_path(const ProfileResult& profile, const TrainingModel& model) {
 /// How often a step needs a core again: the more often, the longer it takes beside busy workers.
 int wakes_of(Path path, double busy_rate) {
   for (path.steps.wakes = 1; path.steps.wakes < most_wakes; ++path.steps.wakes)
-    if (run(path, path_seed, Pace::busy).samples_per_s <= busy_rate) break;
+    if (run(path, path_seed, Pace::busy) <= busy_rate) break;
   return path.steps.wakes;
 }
 
 }  // namespace
 
 TrainingPath training_path(const ProfileResult& profile, const TrainingModel& model) {
+  require_size(model.ranks, model.workers, profile.loader->prefetch.value_or(0));
   TrainingPath known;
   Path& path = known.found;
   path = measured_path(profile, model);
@@ -243,13 +257,13 @@ TrainingPath training_path(const ProfileResult& profile, const TrainingModel& mo
     as_found.handover = {};
     known.in_turn_seconds = argument_of(model.found, 0, path.steps.seconds.value, [&](double seconds) {
       as_found.handover.cpu_seconds = seconds;
-      return run(as_found, path_seed).samples_per_s;
+      return run(as_found, path_seed);
     });
     as_found.handover.cpu_seconds = known.in_turn_seconds;
   }
   const RunRecord* const cached = profile.run("cached");
   const double rate = model.storage && cached != nullptr ? cached->samples_per_s : model.found;
-  const double brings = run(as_found, path_seed).samples_per_s;
+  const double brings = run(as_found, path_seed);
   // The next run differs from this one as this one's windows do, and by what the path does not explain of it.
   if (rate > 0) known.unexplained = std::hypot(brings / rate - 1, half_width(model.ci95_found, model.found));
   return known;
@@ -260,15 +274,15 @@ TrainingRates rates_by_path(const TrainingModel& model, const TrainingPath& know
   const Path path = changed(model, known, change, &rates.miss_fraction);
   constexpr std::uint64_t draws = 32;
   std::vector<double> values;
-  for (std::uint64_t number = 0; number < draws; ++number) values.push_back(run(drawn(path, number), path_seed + number).samples_per_s);
+  for (std::uint64_t number = 0; number < draws; ++number) values.push_back(run(drawn(path, number), path_seed + number));
   const double mean_rate = mean(values);
   const double half = std::hypot(student_t95(draws - 1) * standard_deviation(values), mean_rate * std::hypot(known.unexplained, model.run_error));
   rates.samples_per_s = mean_rate;
   rates.ci95 = {std::max(mean_rate - half, 0.0), mean_rate + half};
   Path in_memory = path;
   in_memory.storage.miss_fraction = 0;
-  rates.prep = run(path, path_seed, Pace::drains).samples_per_s;
-  rates.prep_from_memory = path.storage.miss_fraction > 0 ? run(in_memory, path_seed, Pace::drains).samples_per_s : rates.prep;
+  rates.prep = run(path, path_seed, Pace::drains);
+  rates.prep_from_memory = path.storage.miss_fraction > 0 ? run(in_memory, path_seed, Pace::drains) : rates.prep;
   const double prep_error = std::hypot(path.workers.cpu_seconds.error, model.run_error);
   rates.ci95_prep = {rates.prep * (1 - prep_error), rates.prep * (1 + prep_error)};
   const double handed_over = path.workers.count > 0 ? path.handover.cpu_seconds + path.handover.other_seconds : 0;

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
 #include "models/path/training_path.hpp"
 
 using namespace dsanalyze;
@@ -9,7 +10,7 @@ namespace {
 /// The path of a training whose workers compute and wait, and whose steps compute.
 Path true_path(int workers, double threads) {
   Path path;
-  path.workers = {workers, 2, false, {0.002, 0}, {0.001, 0}};
+  path.workers = {workers, 2, {0.002, 0}, {0.001, 0}};
   path.cores = {2, slice_on(2)};
   path.steps.samples = 16;
   path.steps.seconds.value = 0.032;
@@ -22,7 +23,7 @@ Path true_path(int workers, double threads) {
 double rate_with(Path path, int workers, Pace pace = Pace::trains) {
   path.workers.count = workers;
   if (workers == 0) path.handover = {};
-  return run(path, 7, pace).samples_per_s;
+  return run(path, 7, pace);
 }
 
 RateRecord path_rate(double value) {
@@ -134,4 +135,12 @@ TEST_CASE("without workers a profile tells of taking turns, and of workers less 
   const TrainingPath known = training_path(profile, model);
   CHECK(rates_by_path(model, known, {}).samples_per_s == doctest::Approx(rate_with(path, 0)).epsilon(0.02));
   CHECK(rates_by_path(model, known, {.workers = 2}).samples_per_s == doctest::Approx(rate_with(path, 2)).epsilon(0.04));
+}
+
+TEST_CASE("a path of more processes than are moved one by one is refused with the way out") {
+  ProfileResult profile = path_profile(true_path(2, 0));
+  const TrainingModel model = training_model(profile);
+  CHECK_THROWS_WITH_AS(rates_by_path(model, training_path(profile, model), {.workers = 5000}), doctest::Contains("leave out --model"), UsageError);
+  profile.loader->prefetch = 1'000'000'000;
+  CHECK_THROWS_AS(training_path(profile, model), UsageError);
 }
