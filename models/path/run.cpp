@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -310,7 +311,7 @@ double step_seconds(const Path::Steps& steps) {
 double slice_on(int cores) {
   constexpr double base_seconds = 0.0007;
   constexpr int most_cores = 8;
-  return base_seconds * (1 + std::floor(std::log2(std::clamp(cores, 1, most_cores))));
+  return base_seconds * std::bit_width(static_cast<unsigned>(std::clamp(cores, 1, most_cores)));
 }
 
 double supply(const std::vector<SupplyPoint>& curve, double readers) {

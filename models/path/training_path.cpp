@@ -59,8 +59,8 @@ TrainingPath::Need need_of(const Path& path, const TrainingModel::Point& point, 
 
 /// Each of them is moved by itself.
 void require_size(double ranks, double workers, double prefetch) {
-  constexpr double most_processes = 1024;
-  constexpr double most_batches = 65'536;
+  constexpr double most_processes = 128;
+  constexpr double most_batches = 8'192;
   if (ranks * workers > most_processes || ranks * workers * prefetch > most_batches)
     throw UsageError(
         fmt::format("--model path: {} ranks with {} workers each and {} batches ahead are more than are moved one by one ({} workers and "

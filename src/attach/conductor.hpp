@@ -59,10 +59,10 @@ class Conductor {
 
   /// A message of the process behind connection `member`. Throws Error when the training cannot be profiled further.
   Answers receive(int member, const HookMessage& message, Nanoseconds now);
-  /// Its connection is closed.
+  /// Its connection is closed. A rank that ended so while others train ends the profile at the next tick(), which names all that did by then.
   Answers leave(int member, Nanoseconds now);
   /// To be called a few times a second: deadlines. Throws StandsStill that names the rank for which the others wait in vain, and Error where ranks
-  /// run on other servers.
+  /// run on other servers or one has ended.
   Answers tick(Nanoseconds now);
 
   /// What the page cache may use beside the training. A quarter of it is for the subset, where the plan does not say how much: what the kernel has
@@ -165,12 +165,13 @@ class Conductor {
   std::map<int, int> m_trainers;                   ///< the process that trains, by rank
   std::optional<Nanoseconds> m_elsewhere_since{};  ///< ranks are missing of which it is certain that they do not start here any more
   Stage m_stage = Stage::full;
-  bool m_warming_up = true;          ///< the phase's first steps, which are not measured
-  std::uint64_t m_window_steps = 1;  ///< of the window that goes on
-  bool m_counts = false;             ///< it is to be counted alone
-  bool m_can_count = true;           ///< in all ranks nothing but steps happens in a window, as far as is known
-  std::uint64_t m_pass_steps = 0;    ///< of the last whole pass that was seen
-  bool m_rank_failed = false;        ///< ended by an exception of its own
+  bool m_warming_up = true;             ///< the phase's first steps, which are not measured
+  std::uint64_t m_window_steps = 1;     ///< of the window that goes on
+  bool m_counts = false;                ///< it is to be counted alone
+  bool m_can_count = true;              ///< in all ranks nothing but steps happens in a window, as far as is known
+  std::uint64_t m_pass_steps = 0;       ///< of the last whole pass that was seen
+  bool m_rank_failed = false;           ///< ended by an exception of its own
+  std::map<int, std::string> m_killed;  ///< by rank, who ended without a word while others trained
   Nanoseconds m_now = 0;
   std::optional<Nanoseconds> m_begin;  ///< of the first phase
   Nanoseconds m_stage_begin = 0;

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "conductor.hpp"
 
@@ -53,15 +55,17 @@ Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
   if (!trained) return meet(now);
   const auto others = std::ranges::count_if(m_members, [](const auto& each) { return each.second.trains; });
   // Another rank may hear first of one that was killed, and fail by it.
-  if (others > 0 || m_rank_failed)
-    throw Error(fmt::format(
-        "rank {} (PID {}) of the training ended while the others were profiled: it was killed, or its script came to its end before theirs",
-        hello.rank, hello.pid));
-  return meet(now);
+  if (others == 0 && !m_rank_failed && m_killed.empty()) return meet(now);
+  m_killed[hello.rank] = fmt::format("rank {} (PID {})", hello.rank, hello.pid);
+  return {};
 }
 
 Conductor::Answers Conductor::tick(Nanoseconds now) {
   if (finished()) return {};
+  // torch's launchers end all ranks when one was killed: which ended first is known to none.
+  if (!m_killed.empty())
+    throw Error(fmt::format("{} of the training ended while it was profiled: killed, or the script came to its end there before the other ranks'",
+                            fmt::join(std::views::values(m_killed), " and ")));
   look_at_device(now);
   find_elsewhere(now);
   Answers answers = meet(now);

@@ -87,7 +87,16 @@ TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too
   CHECK(conductor.receive(0, CheckpointMessage{}, 0).empty());
   CHECK(conductor.tick(to_nanoseconds(59)).empty());
   CHECK(says(message_of<Error>([&] { conductor.tick(to_nanoseconds(61)); }), "rank 1 (PID 101)"));
-  CHECK(says(message_of<Error>([&] { conductor.leave(1, to_nanoseconds(61)); }), "rank 1"));
+  CHECK(conductor.leave(1, to_nanoseconds(61)).empty());
+  CHECK(says(message_of<Error>([&] { conductor.tick(to_nanoseconds(61)); }), "rank 1 (PID 101) of the training ended"));
+}
+
+TEST_CASE("ranks that ended together are named together, as which ended first is not known") {
+  Conductor conductor = made(60);
+  join(conductor, 2);
+  CHECK(conductor.leave(0, 0).empty());
+  CHECK(conductor.leave(1, 0).empty());
+  CHECK(says(message_of<Error>([&] { conductor.tick(1); }), "rank 0 (PID 100) and rank 1 (PID 101) of the training ended"));
 }
 
 TEST_CASE("a rank that was killed is named, though another failed by it and ended first") {
@@ -103,8 +112,9 @@ TEST_CASE("a rank that was killed is named, though another failed by it and ende
     CHECK(conductor.leave(helper ? 7 : 0, 0).empty());
     if (helper) CHECK(conductor.receive(0, ByeMessage{}, 0).empty());
     if (helper) CHECK(conductor.leave(0, 0).empty());
-    const std::string said = message_of<Error>([&] { conductor.leave(1, 0); });
-    CHECK(says(said, "rank 1 (PID 101) of the training ended while the others were profiled") != helper);
+    CHECK(conductor.leave(1, 0).empty());
+    const std::string said = message_of<Error>([&] { conductor.tick(1); });
+    CHECK(says(said, "rank 1 (PID 101) of the training ended while it was profiled") != helper);
   }
 }
 

@@ -124,7 +124,7 @@ class GpuTest(unittest.TestCase):
         self.assertGreater(record["rates"]["P"]["samples_per_s"], 0)
         # Copies would be the bottleneck, but there are none until prep is the cores'.
         self.assertNotEqual(record["bottleneck"]["detail"], "transfer")
-        self.assertIn("waits for prep on the GPU", " ".join(text.split()))
+        self.assertIn("prep real, 100 % of each batch on the GPU", " ".join(text.split()))
         answer = json.loads(self.run_program("whatif", self.place / "profile.json", "--prep", "cpu", "--json").stdout)
         self.assertIn("answers", answer)
         found = {each["change"].get("prep_place"): each for each in answer["answers"]}
