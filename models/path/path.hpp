@@ -29,20 +29,21 @@ struct SupplyPoint {
 ///              when the training has taken one over. No workers: the training prepares by itself  [PyTorch, torch/utils/data/dataloader.py]
 ///   cores      are shared by all that computes: a process keeps one for a slice of time, then the one that waits and had least comes next, and who
 ///              wakes has had a slice less than the others at most  [Linux, kernel/sched/fair.c: EEVDF, RUN_TO_PARITY]
-///   hand-over  the training's process takes a batch over: it computes, and waits for the worker
+///   hand-over  the training's process takes a batch over: it computes, and waits for the worker. Without workers it computes alone
 ///   steps      train it; of `threads` cores they compute on the same cores, and for the rest of their time elsewhere. So often they wake, and need a
 ///              core again
 struct Path {
   struct Storage {
     std::vector<SupplyPoint> curve{};                       ///< readers rising; empty: all comes from memory
-    double most = std::numeric_limits<double>::infinity();  ///< samples/s
+    double most = std::numeric_limits<double>::infinity();  ///< samples/s that a limit lets through, those of a tenth of a second at once
     double miss_fraction = 0;                               ///< of the samples, those that come from it
     double error = 0;
   };
   struct Workers {
     int count = 0;           ///< of each rank
     int prefetch = 2;        ///< batches ahead, of each
-    Measured cpu_seconds;    ///< of a sample: computing
+    int threads = 1;         ///< in which it computes
+    Measured cpu_seconds;    ///< of a sample: computing, all threads
     Measured other_seconds;  ///< of a sample: waiting for what is neither a core nor storage
     double scatter = 0.5;  ///< by how much of its mean a sample's need differs, either way (a judgement; no profile says it); 0: misses are even, too
   };
@@ -83,7 +84,8 @@ enum class Pace {
 };
 
 /// Samples/s of all ranks in the long run; infinite where nothing takes any time. Moves some hundred batches through the path by discrete events.
-/// Equal arguments give equal rates. Pure; 0.03 to 0.3 ms of up to eight workers, and longer with the square of their number.
+/// Equal arguments give equal rates. Pure; 0.03 to 0.3 ms of up to eight workers. Of more, batches have fewer parts and turns on the cores last
+/// longer: the others fill in.
 double run(const Path& path, std::uint64_t seed, Pace pace = Pace::trains);
 
 /// Of the curve, samples a second with so many readers: between two points straight over the logarithm of readers, beyond them as at the last.

@@ -18,14 +18,32 @@ int step_threads(const Path::Steps& steps) {
   return std::max(static_cast<int>(std::ceil(steps.threads - hardly)), 1);
 }
 
+std::size_t threads_of(const Path& path) {
+  const int of_workers = std::max(path.workers.count, 0) * path.workers.threads;
+  return static_cast<std::size_t>(path.ranks) * static_cast<std::size_t>(of_workers + step_threads(path.steps));
+}
+
+/// How many more threads there are than those of which all is moved: the others fill in.
+double crowd_of(const Path& path) {
+  constexpr double few = 16;
+  return std::max(static_cast<double>(threads_of(path)) / few, 1.0);
+}
+
+/// Of a batch or a step that computes for long, not every slice is moved.
+double turn_of(const Path& path) {
+  constexpr double most_turns = 64;
+  const double computed = std::max(path.steps.samples * path.workers.cpu_seconds.value, path.steps.seconds.value * path.steps.threads);
+  return std::max(path.cores.slice_seconds, computed / most_turns) * crowd_of(path);
+}
+
 class PathRun {
  public:
   PathRun(const Path& path, std::uint64_t seed, Pace pace)
       : m_path(path),
         m_pace(pace),
         m_random(seed),
-        m_scheduler(path.cores,
-                    static_cast<std::size_t>(path.ranks) * static_cast<std::size_t>(std::max(path.workers.count, 0) + step_threads(path.steps))),
+        m_scheduler(path.cores, threads_of(path), turn_of(path)),
+        m_parts(std::max(static_cast<std::size_t>(static_cast<double>(most_parts) / crowd_of(path)), std::size_t{1})),
         m_workers(std::max(path.workers.count, 0)),
         m_ranks(path.ranks) {
     m_ahead = std::max(path.workers.prefetch, 1) * m_workers;
@@ -47,7 +65,7 @@ class PathRun {
     while (m_steps < m_unmeasured + m_measured) {
       settle();
       const double next = next_event();
-      if (next == no_end) break;  // Nothing takes any time.
+      if (next == no_end) return readers() > 0 ? 0 : no_end;  // Storage gives nothing, or nothing takes any time.
       pass(next);
     }
     const double seconds = m_end - m_begin;
@@ -75,8 +93,9 @@ class PathRun {
   /// What fetching and preparing a batch takes.
   void prepare(Process& process) {
     const double samples = m_path.steps.samples;
-    const bool alternates = m_path.workers.cpu_seconds.value > 0 && (m_path.workers.other_seconds.value > 0 || m_path.storage.miss_fraction > 0);
-    const int parts = alternates ? std::clamp(static_cast<int>(samples), 1, static_cast<int>(most_parts)) : 1;
+    const int kinds = (m_path.workers.cpu_seconds.value > 0 ? 1 : 0) + (m_path.workers.other_seconds.value > 0 ? 1 : 0) +
+                      (m_path.storage.miss_fraction > 0 ? 1 : 0);
+    const int parts = kinds > 1 ? std::clamp(static_cast<int>(samples), 1, static_cast<int>(m_parts)) : 1;
     const double scatter = m_path.workers.scatter;
     const double factor = 1 + scatter * m_random.uniform(-1, 1) / std::sqrt(samples);
     const double miss = m_path.storage.miss_fraction;
@@ -84,7 +103,8 @@ class PathRun {
     if (scatter > 0 && miss > 0 && miss < 1) misses = std::clamp(misses + m_random.normal() * std::sqrt(samples * miss * (1 - miss)), 0.0, samples);
     for (int part = 0; part < parts; ++part) {
       if (!m_path.storage.curve.empty()) push(process, Phase::What::reads, misses / parts);
-      push(process, Phase::What::computes, factor * samples * m_path.workers.cpu_seconds.value / parts);
+      push(process, Phase::What::computes, factor * samples * m_path.workers.cpu_seconds.value / (parts * m_path.workers.threads),
+           m_path.workers.threads);
       push(process, Phase::What::waits, factor * samples * m_path.workers.other_seconds.value / parts);
     }
   }
@@ -133,6 +153,7 @@ class PathRun {
       Process& process = m_processes[trainer_process(rank)];
       process.at = process.count = 0;
       if (m_pace != Pace::busy) prepare(process);
+      push(process, Phase::What::computes, m_path.handover.cpu_seconds);
       m_stage[static_cast<std::size_t>(rank)] = Stage::prepares;
       go_on(rank);
     } else if (is_ready(trainer)) {
@@ -171,7 +192,7 @@ class PathRun {
         const int threads = step_threads(steps);
         const double computed =
             std::min(steps.seconds.value * steps.threads / threads * (steps.threads_scale ? seconds / steps.seconds.value : 1), seconds);
-        const int parts = std::clamp(steps.wakes, 1, static_cast<int>(most_parts));
+        const int parts = std::clamp(steps.wakes, 1, static_cast<int>(m_parts));
         for (int part = 0; part < parts; ++part) {
           push(process, Phase::What::computes, computed / parts, threads);
           push(process, Phase::What::waits, std::max(seconds - computed, least_wait) / parts);
@@ -248,33 +269,52 @@ class PathRun {
     }
   }
 
-  [[nodiscard]] double each_reader_gets() const {
-    const auto readers = static_cast<double>(std::ranges::count_if(m_processes, [](const Process& process) { return process.requests > 0; }));
-    return readers > 0 ? std::min(supply(m_path.storage.curve, readers), m_path.storage.most) / readers : 0;
+  [[nodiscard]] int readers() const {
+    return static_cast<int>(std::ranges::count_if(m_processes, [](const Process& process) { return process.requests > 0; }));
+  }
+
+  /// Of all readers together, a second. What a limit has let through unused may be read at once.
+  [[nodiscard]] double given(int readers) const {
+    const double supplied = readers > 0 ? supply(m_path.storage.curve, readers) : 0;
+    return m_saved > 0 ? supplied : std::min(supplied, m_path.storage.most);
   }
 
   [[nodiscard]] double next_event() const {
     double next = m_scheduler.next(m_now);
-    const double served = each_reader_gets();
+    const int reading = readers();
+    const double all = given(reading);
+    if (all > m_path.storage.most) next = std::min(next, m_now + m_saved / (all - m_path.storage.most));
     for (const Process& process : m_processes) {
       next = std::min(next, process.until);
-      if (process.requests > 0) next = std::min(next, m_now + process.requests / served);
+      if (process.requests > 0) next = std::min(next, m_now + process.requests * reading / all);
     }
     return next;
   }
 
+  void save_unused(double all, double seconds) {
+    constexpr double saved_seconds = 0.1;  // [Linux, block/blk-throttle.c: a slice of a limited cgroup]
+    const double most = m_path.storage.most;
+    if (most == no_end) return;
+    m_saved = std::min(m_saved + (most - all) * seconds, most * saved_seconds);
+    if (m_saved <= most * instant(m_now)) m_saved = 0;
+  }
+
   void pass(double next) {
-    const double served = each_reader_gets() * (next - m_now);
+    const int reading = readers();
+    const double all = given(reading);
+    const double each = reading > 0 ? all / reading : 0;
+    const double served = each * (next - m_now);
+    save_unused(all, next - m_now);
     m_now = next;
     m_scheduler.run(m_processes, m_now, [this](int number) { m_ended.push_back(number); });
     for (std::size_t number = 0; number < m_processes.size(); ++number) {
       Process& process = m_processes[number];
-      if (process.until <= m_now + instant) {
+      if (process.until <= m_now + instant(m_now)) {
         process.until = no_end;
         m_ended.push_back(static_cast<int>(number));
       } else if (process.requests > 0) {
         process.requests -= served;
-        if (process.requests > instant) continue;
+        if (process.requests > each * instant(m_now)) continue;
         process.requests = 0;
         m_ended.push_back(static_cast<int>(number));
       }
@@ -289,6 +329,7 @@ class PathRun {
   Pace m_pace;
   RandomStream m_random;
   Scheduler m_scheduler;
+  std::size_t m_parts;  // of a batch, and of a step, at most
   int m_workers;
   int m_ranks;
   int m_ahead = 0;
@@ -300,6 +341,7 @@ class PathRun {
   std::vector<int> m_asking, m_ended;
   double m_now = 0, m_begin = 0, m_end = 0;
   int m_steps = 0;
+  double m_saved = 0;  // requests that a limit of storage has let through and no process made
 };
 
 }  // namespace

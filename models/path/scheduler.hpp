@@ -15,7 +15,12 @@
 namespace dsanalyze::path {
 
 inline constexpr double no_end = std::numeric_limits<double>::infinity();
-inline constexpr double instant = 1e-9;  // seconds, or requests: what is left of something after rounding
+
+/// Seconds that are none, so long after the begin.
+inline double instant(double now) {
+  constexpr double rounding = 1e-9;
+  return rounding * std::max(now, 1.0);
+}
 
 inline constexpr double least_wait = 1e-6;     // seconds: a process that waits, however shortly, gives its core away
 inline constexpr std::size_t most_parts = 24;  // of a batch, in each of which a worker reads, computes and waits
@@ -30,7 +35,7 @@ struct Phase {
 
 /// A worker, or a rank's training process.
 struct Process {
-  std::array<Phase, 3 * most_parts> phases{};
+  std::array<Phase, 3 * most_parts + 1> phases{};
   std::size_t at = 0, count = 0;  ///< of these
   double until = no_end;          ///< it waits
   double requests = 0;            ///< that storage still owes it
@@ -44,7 +49,8 @@ struct Process {
 class Scheduler {
  public:
   /// No more than `most` threads compute at a time, so more cores change nothing. A part of a core is a slower one.
-  Scheduler(const Path::Cores& cores, std::size_t most) : m_slice(cores.slice_seconds) {
+  /// `turn`: for so long one keeps a core where no process woke meanwhile.
+  Scheduler(const Path::Cores& cores, std::size_t most, double turn) : m_slice(cores.slice_seconds), m_turn(std::max(turn, cores.slice_seconds)) {
     const double count = std::min(cores.count, static_cast<double>(most));
     m_cores.resize(static_cast<std::size_t>(std::max(std::ceil(count), 1.0)));
     m_speed = count / static_cast<double>(m_cores.size());
@@ -58,9 +64,9 @@ class Scheduler {
     const Task task{number, seconds / m_speed};
     const auto idle = std::ranges::find(m_cores, false, &Core::busy);
     if (idle != m_cores.end())
-      idle->begin(task, now, m_slice);
+      idle->begin(task, now, m_turn);
     else
-      m_waiting.push_back(task);
+      wait_for_core(processes, task, now);
   }
 
   [[nodiscard]] double next(double now) const {
@@ -75,8 +81,8 @@ class Scheduler {
   void run(std::vector<Process>& processes, double now, Done done) {
     for (Core& core : m_cores) {
       if (!core.busy) continue;
-      const bool is_done = core.done_at() <= now + instant;
-      if (!is_done && (m_waiting.empty() || now + instant < core.turn_at)) continue;
+      const bool is_done = core.done_at() <= now + instant(now);
+      if (!is_done && (m_waiting.empty() || now + instant(now) < core.turn_at)) continue;
       Process& process = at(processes, core.task.process);
       const double took = now - core.began;
       process.had += took;
@@ -86,7 +92,7 @@ class Scheduler {
       if (is_done) {
         core.busy = false;
       } else if (at(processes, next_waiting(processes)->process).had >= process.had) {
-        core.turn_at = now + m_slice;
+        core.turn_at = now + m_turn;
         continue;
       } else {
         m_preempted = core.task;
@@ -133,11 +139,19 @@ class Scheduler {
   void begin_next(std::vector<Process>& processes, Core& core, double now) {
     if (m_waiting.empty()) return;
     const auto next = next_waiting(processes);
-    core.begin(*next, now, m_slice);
+    core.begin(*next, now, m_turn);
     m_waiting.erase(next);
   }
 
-  double m_slice;
+  /// Who had the most gives way to it after a slice.
+  void wait_for_core(std::vector<Process>& processes, const Task& task, double now) {
+    const auto had = [&](const Core& core) { return at(processes, core.task.process).had + now - core.began; };
+    Core& most = *std::ranges::max_element(m_cores, {}, had);
+    most.turn_at = std::min(most.turn_at, std::max(most.began + m_slice, now));
+    m_waiting.push_back(task);
+  }
+
+  double m_slice, m_turn;
   double m_speed = 1;
   Task m_preempted;
   std::vector<Core> m_cores;

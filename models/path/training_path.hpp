@@ -1,12 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "core/records/result.hpp"
-#include "models/whatif/training_model.hpp"
 #include "path.hpp"
 
 namespace dsanalyze {
+
+struct TrainingModel;
+
+inline constexpr std::uint64_t path_seed = 1;
 
 /// The path of a launched training, whose values are such that it brings what was measured: P of each number of workers that was drained, and what
 /// steps take while workers are busy.
@@ -17,15 +20,21 @@ struct TrainingPath {
     Measured cpu_seconds, other_seconds;
   };
   Path found;
-  std::vector<Need> needs;      ///< workers rising, at least one
+  std::vector<Need> needs{};    ///< workers rising, at least one
   Path::Handover from_workers;  ///< of a batch that a worker has
   double in_turn_seconds = 0;   ///< without workers: what a step takes longer than preparing and training by themselves
   double sent_cpu_seconds = 0;  ///< of a worker's: handing a sample over
   double unexplained = 0;       ///< how far the run as found lies from what the path brings, as a share, beyond its interval
 };
 
-TrainingPath training_path(const ProfileResult& profile, const TrainingModel& model);
-/// The training changed, by the path.
-TrainingRates rates_by_path(const TrainingModel& model, const TrainingPath& path, const TrainingChange& change);
+/// Of what was measured, which is all of `model` but its path. Throws UsageError where it has more workers than are moved one by one. Pure.
+TrainingPath path_of(const TrainingModel& model);
+
+/// Of so many workers: straight between two numbers that were measured; beyond the last, what else than computing a sample takes grows on as it did
+/// before. Pure.
+Path with_workers(const TrainingPath& known, int workers);
+
+/// Throws UsageError for more than run() moves in a second. Pure.
+void require_moved_size(int ranks, int workers, int prefetch);
 
 }  // namespace dsanalyze

@@ -58,23 +58,11 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
   const OwnPrepRecord& prep = *profile.own_prep;
   // Threads of the training process: no worker hands a batch over.
   TrainingModel own = model;
-  own.beside_steps = 1;
-  own.beside_steps_error = 0;
-  own.ranks = 1;
+  own.ranks = own.path.found.ranks = 1;
   own.workers = prep.threads;
-  own.prep = {
-      {prep.threads, prep.samples_per_s, (prep.ci95_samples_per_s.high - prep.ci95_samples_per_s.low) / 2 / prep.samples_per_s, std::nullopt}};
-  own.worker_cpu = prep.threads / prep.samples_per_s;
-  own.process_cpu = own.thread_cpu = own.take_over = 0;
-  own.delivery_seconds = own.unexplained_seconds = 0;
-  own.slowed_seconds = 0;
-  TrainingRates rates = rates_of(own, {});
-  if (model.shares_cores) {
-    // Its threads fill their batches as fast as the cores let them, and the training computes on the same ones: between beside it and in turn.
-    const double in_turn = 1 / (1 / prep.samples_per_s + 1 / rates.ingestion);
-    rates.ci95.low = std::min(rates.ci95.low, in_turn);
-    rates.samples_per_s = (rates.samples_per_s + std::min(in_turn, rates.samples_per_s)) / 2;
-  }
+  own.path.needs = {{prep.threads, {prep.threads / prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)}, {}}};
+  own.path.from_workers = {};
+  const TrainingRates rates = rates_of(own, {});
   const GainRecord gain = gain_of(model, rates, false);
   if (!worthwhile(model, gain)) return;
   const LoaderRecord& loader = *profile.loader;

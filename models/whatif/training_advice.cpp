@@ -130,7 +130,7 @@ void advise_threads(const ProfileResult& profile, const TrainingModel& model, st
   const double each = *point->workers_seconds_per_sample * point->samples_per_s / point->workers / model.ranks;
   const double asked = each * model.workers * model.ranks;
   const TrainingRates rates = rates_of(model, {});
-  if (each < several || asked < several * model.cores || rates.bottleneck != "cpu" || rates.prep_limit != TrainingRates::Limit::cores) return;
+  if (each < several || asked < several * model.cores || rates.bottleneck != "cpu") return;
   add_advice(list, "threads-of-workers",
              fmt::format("Each worker computes on {:.1f} cores at once, and {} workers ask for {:.1f} of {} cores. Let each use one thread, in "
                          "worker_init_fn: cv2.setNumThreads(0), torch.set_num_threads(1), or OMP_NUM_THREADS=1 in the environment.",
@@ -231,9 +231,11 @@ void advise_prefetch(const ProfileResult& profile, const TrainingModel& model, s
   const WaitsRecord& waits = *profile.waits;
   if (model.workers == 0 || !loader.prefetch || *loader.prefetch >= most_ahead || rates_of(model, {}).prep < keeps_up * model.ingestion) return;
   if (waits.data_p99_seconds < bursts * waits.data.seconds_per_step || waits.data.seconds_per_step <= 0) return;
-  TrainingModel even = model;
-  even.delivery_seconds = model.take_over * model.step_samples / model.ranks;
-  const GainRecord gain = gain_of(model, rates_of(even, {}), true);
+  TrainingRates even = rates_of(model, {});
+  even.samples_per_s = even.ingestion;
+  even.ci95 = even.ci95_ingestion;
+  GainRecord gain = gain_of(model, even, true);
+  gain.speedup = even.samples_per_s / model.found;
   if (!worthwhile(model, gain)) return;
   const double late = waits.data_p99_seconds / std::max(waits.step_seconds - waits.data.seconds_per_step, 1e-6);
   const int ahead = std::min(*loader.prefetch + static_cast<int>(std::ceil(std::min<double>(late, most_ahead) / model.workers)), most_ahead);

@@ -13,7 +13,6 @@
 namespace dsanalyze {
 namespace {
 
-constexpr int most_workers = 512;
 constexpr double least_gain = 1.1;  ///< that is worth another number of workers: a judgement, as the documents say
 constexpr std::size_t most_combined = 10'000;
 
@@ -125,17 +124,34 @@ std::vector<TrainingChange> changes_of(const TrainingModel& model, const WhatIfQ
 
 constexpr double as_good = 0.98;
 
+/// Numbers of workers that are looked at: each up to 16, and then in steps of a sixteenth; no further once half as many do as well.
+std::vector<std::pair<int, TrainingReached>> tried_workers(const TrainingModel& model, int most) {
+  constexpr int each = 16;
+  constexpr double hardly_more = 1.005;
+  std::vector<std::pair<int, TrainingReached>> tried;
+  for (int workers = 0; workers <= most; workers += std::max(workers / each, 1)) {
+    tried.emplace_back(workers, reached(model, {.workers = workers}));
+    const auto half = std::ranges::find_if(tried, [workers](const auto& one) { return one.first >= workers / 2; });
+    if (workers >= 4 && tried.back().second.samples_per_s < hardly_more * half->second.samples_per_s) break;
+  }
+  return tried;
+}
+
 /// The fewest workers that come to within 2 % of the most that any number of them reaches, and do not have steps wait for prep where any number does
 /// not.
 int enough_workers(const TrainingModel& model, int most) {
-  constexpr int each = 16;  // up to here every number is tried, and then in steps of a sixteenth
-  std::vector<std::pair<int, TrainingRates>> tried;
-  for (int workers = 0; workers <= most; workers += std::max(workers / each, 1)) tried.emplace_back(workers, rates_of(model, {.workers = workers}));
+  const auto tried = tried_workers(model, std::max(most, 0));
   const auto rate = [](const auto& one) { return one.second.samples_per_s; };
   const double best = rate(*std::ranges::max_element(tried, {}, rate));
   const auto nearly_best = [&](const auto& one) { return rate(one) >= as_good * best; };
   const auto enough = std::ranges::find_if(tried, [&](const auto& one) { return nearly_best(one) && one.second.bottleneck != "cpu"; });
   return enough != tried.end() ? enough->first : std::ranges::find_if(tried, nearly_best)->first;
+}
+
+/// Of each rank, as many as are moved.
+int most_workers(const TrainingModel& model) {
+  constexpr int most = 512;
+  return std::max(most / std::max(model.ranks, 1) / std::max(model.prefetch / 100, 1), 1);
 }
 
 std::string then_text(const TrainingModel& model, const TrainingRates& rates) {
@@ -145,14 +161,12 @@ std::string then_text(const TrainingModel& model, const TrainingRates& rates) {
 
 WhatIfFound find_workers(const TrainingModel& model) {
   WhatIfFound found{"workers", std::nullopt, "workers of each rank", ""};
-  const int workers = enough_workers(model, most_workers);
+  const int workers = enough_workers(model, most_workers(model));
   const TrainingRates rates = rates_of(model, {.workers = workers});
   if (rates.bottleneck == "cpu") {
-    using Limit = TrainingRates::Limit;
-    const TrainingRates most = rates_of(model, {.workers = most_workers});
-    const char* const limit = most.prep_limit == Limit::process ? "the training processes, which take the batches over, are the limit"
-                              : most.prep_limit == Limit::cores || most.detail == "cores" ? "the cores are the limit"
-                                                                                          : "more of them were not looked at";
+    const char* const limit = rates.detail == "delivery" ? "the training processes, which take the batches over, are the limit"
+                              : rates.detail == "cores" || rates.detail == "prep" ? "the cores are the limit"
+                                                                                  : "more of them were not looked at";
     found.then = fmt::format("no number of workers keeps prep from being the bottleneck: {} of them reach {} samples/s [P], and {}", workers,
                              format_rate(rates.prep, rates.ci95_prep), limit);
     return found;
@@ -164,15 +178,15 @@ WhatIfFound find_workers(const TrainingModel& model) {
 
 WhatIfFound find_cores(const TrainingModel& model) {
   WhatIfFound found{"cores", std::nullopt, "cores", ""};
-  const auto enough = [&](double cores) { return rates_of(model, {.cores = cores}).bottleneck != "cpu"; };
-  constexpr int most_cores = 1024;
-  for (int cores = 1; cores <= most_cores; ++cores) {
-    if (!enough(cores)) continue;
+  // With a core for each process no other core changes anything.
+  const int step_threads = std::max(static_cast<int>(std::ceil(model.path.found.steps.threads)), 1);
+  for (int cores = 1; cores <= model.ranks * (std::max(model.workers, 0) + step_threads); ++cores) {
+    if (reached(model, {.cores = cores}).bottleneck == "cpu") continue;
     found.value = cores;
     found.then = then_text(model, rates_of(model, {.cores = cores}));
     return found;
   }
-  const bool workers_alone = rates_of(model, {.workers = enough_workers(model, most_workers)}).bottleneck != "cpu";
+  const bool workers_alone = rates_of(model, {.workers = enough_workers(model, most_workers(model))}).bottleneck != "cpu";
   found.then = fmt::format("with {} workers no number of cores keeps prep from being the bottleneck: ask for {}", model.workers,
                            workers_alone ? "--find workers" : "more of both (--all --workers LIST --cores LIST)");
   return found;
@@ -184,7 +198,7 @@ double least_enough(const TrainingModel& model, double wanted, double low, doubl
   constexpr int halvings = 20;
   for (int i = 0; i < halvings; ++i) {
     const double middle = std::sqrt(low * high);
-    (rates_of(model, change(middle)).samples_per_s >= as_good * wanted ? high : low) = middle;
+    (reached(model, change(middle)).samples_per_s >= as_good * wanted ? high : low) = middle;
   }
   return high;
 }
@@ -192,9 +206,9 @@ double least_enough(const TrainingModel& model, double wanted, double low, doubl
 WhatIfFound find_cache(const TrainingModel& model) {
   WhatIfFound found{"cache", std::nullopt, "of the dataset", ""};
   const auto change = [](double cached) { return TrainingChange{.cached = cached}; };
-  const double wanted = rates_of(model, change(1)).samples_per_s;
+  const double wanted = reached(model, change(1)).samples_per_s;
   constexpr double least = 1e-3;
-  found.value = rates_of(model, change(least)).samples_per_s >= as_good * wanted ? 0 : least_enough(model, wanted, least, 1, change);
+  found.value = reached(model, change(least)).samples_per_s >= as_good * wanted ? 0 : least_enough(model, wanted, least, 1, change);
   found.then = then_text(model, rates_of(model, change(*found.value)));
   return found;
 }
@@ -209,10 +223,10 @@ WhatIfFound find_storage(const TrainingModel& model) {
     found.then = "its data fits in the page cache: after the first epoch nothing comes from storage";
     return found;
   }
-  const double wanted = rates_of(model, {.cached = 1}).samples_per_s;
+  const double wanted = reached(model, {.cached = 1}).samples_per_s;
   const double slowest = storage.bytes_per_sample;
   constexpr double widest = 1e12;
-  if (rates_of(model, change(widest)).samples_per_s < as_good * wanted) {
+  if (reached(model, change(widest)).samples_per_s < as_good * wanted) {
     found.then = "no rate of storage removes the stall";
     return found;
   }
@@ -262,34 +276,15 @@ void find_order_limits(const WhatIfQuestion& question, WhatIfResult& result) {
        "shard's members costs the CPU is not in it: convert the dataset, and profile the script that reads it (docs/datasets.md)."});
 }
 
-void find_costs_of_taking(const TrainingModel& model, WhatIfResult& result) {
-  constexpr double worth_telling = 0.05;
-  if (std::abs(model.beside_steps - 1) < worth_telling) return;
-  result.findings.push_back(
-      {"prep-beside-steps", Finding::Severity::info,
-       fmt::format("Where the cores limit prep, the answers have {:.2f} times what the measured rates alone give. The training as "
-                   "found used up the cores, and reached {} samples/s.",
-                   model.beside_steps, format_rate(model.found, model.ci95_found))});
-}
-
 void find_problems(const TrainingModel& model, WhatIfResult& result) {
   using Severity = Finding::Severity;
   find_unsteady_start(model, result);
-  find_costs_of_taking(model, result);
   if (model.waits_for_storage && !model.storage)
     result.findings.push_back(
         {"storage-not-measured", Severity::warning,
          fmt::format("The training as found waits for storage, and {} is not in the profile: the answers are for data in memory, and the low ends of "
                      "their intervals for storage that supplies no more than as found.",
                      model.epoch_unknown ? "what an epoch reads" : "its rate [S]")});
-  const bool contended = std::ranges::any_of(result.answers, [&](const WhatIfAnswer& answer) {
-    return model.shares_cores && answer.ci95_samples_per_s.low < (1 - most_extrapolation * model.ingestion_error) * answer.samples_per_s &&
-           answer.too_close;
-  });
-  if (contended)
-    result.findings.push_back({"cores-shared", Severity::warning,
-                               "Training takes CPU time, and so do the workers: where the cores are nearly used up, who gets one is not known. The "
-                               "low ends of such intervals are for prep and what training computes taking turns."});
   const WhatIfAnswer& base = result.answers.front();
   for (WhatIfAnswer& each : result.answers) each.speedup = each.samples_per_s / base.samples_per_s;
   const bool as_found = std::ranges::count(result.findings, "as-found-not-steady", &Finding::code) == 0;
@@ -309,10 +304,9 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
   WhatIfResult result;
   result.tool = this_tool();
   result.model =
-      "closed form of a launched training: samples/s = min(P, steps), P by its loader's workers and the cores, steps = compute + outside + taking a "
-      "batch "
-      "over; without workers they take turns; a worker fetches what the page cache misses before it prepares it; the time between epochs is left "
-      "out";
+      "path of a launched training, moved batch by batch: workers fetch and prepare in turn, share the cores with the training's own process, and "
+      "hand "
+      "over in order; without workers they take turns; 32 draws of the measured values; the time between epochs is left out";
   result.rates = {model.ingestion, rates_of(model, {}).prep, 0, 0};
   result.answers.push_back(answer_of(model, {}));
   for (const TrainingChange& change : changes_of(model, question)) result.answers.push_back(answer_of(model, change));
@@ -341,15 +335,11 @@ std::optional<SteadyRecord> steady_of(const TrainingModel& model) {
 
 std::optional<FixRecord> fix_of(const TrainingModel& model) {
   const int measured = std::max(model.prep.back().workers, 1);
-  const int most = std::min(most_workers, model.most_workers.value_or(static_cast<int>(most_extrapolation) * measured));
-  // Where training and workers share the cores, one or two more may make sure of a gain that is likely with fewer.
-  constexpr int more = 2;
-  int workers = enough_workers(model, most);
+  const int most = std::min(most_workers(model), model.most_workers.value_or(static_cast<int>(most_extrapolation) * measured));
+  const int workers = enough_workers(model, most);
   if (workers == model.workers) return std::nullopt;
-  TrainingRates rates = rates_of(model, {.workers = workers});
-  const int last = std::min(workers + more, most);
-  while (rates.ci95.low <= model.ci95_found.high && workers < last) rates = rates_of(model, {.workers = ++workers});
-  if (workers == model.workers || rates.ci95.low <= model.ci95_found.high) return std::nullopt;
+  const TrainingRates rates = rates_of(model, {.workers = workers});
+  if (rates.ci95.low <= model.ci95_found.high) return std::nullopt;
   // What other programs cost the training as found is nothing that workers gain.
   const double unchanged = rates_of(model, {}).samples_per_s;
   if (rates.samples_per_s < least_gain * std::max(unchanged, model.found)) return std::nullopt;

@@ -23,8 +23,9 @@ MostPrep most_prep(const TrainingModel& from_memory, double cores) {
   const int most = static_cast<int>(most_extrapolation) * std::max(from_memory.prep.back().workers, 1);
   std::vector<MostPrep> tried;
   for (int workers = 1; workers <= most; workers = std::max(workers + 1, workers * 5 / 4)) {
-    const TrainingRates rates = rates_of(from_memory, {.workers = workers, .cores = cores});
-    tried.push_back({rates.prep, std::clamp((rates.ci95_prep.high - rates.ci95_prep.low) / 2 / rates.prep, 0.0, 1.0), workers});
+    Path path = with_workers(from_memory.path, workers);
+    path.cores.count = cores;
+    tried.push_back({run(path, path_seed, Pace::drains), path.workers.cpu_seconds.error, workers});
   }
   const double best = std::ranges::max(tried, {}, &MostPrep::rate).rate;
   std::erase_if(tried, [best](const MostPrep& one) { return one.rate < nearly * best; });

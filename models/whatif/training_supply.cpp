@@ -9,12 +9,6 @@
 
 namespace dsanalyze {
 
-double worker_seconds(const TrainingModel& model) {
-  const auto with_workers = std::ranges::find_if(model.prep, [](const auto& point) { return point.workers > 0; });
-  const TrainingModel::Point& point = with_workers != model.prep.end() ? *with_workers : model.prep.front();
-  return model.ranks * std::max(point.workers, 1) / point.samples_per_s;
-}
-
 std::optional<TrainingModel::Storage> storage_of(const ProfileResult& profile, const RunRecord& full) {
   constexpr double in_order = 0.5;
   if (!profile.storage || !profile.reads || !profile.reads->dataset_bytes || !profile.reads->page_cache_bytes) return std::nullopt;
@@ -63,30 +57,6 @@ ChangedSupply changed_supply(const TrainingModel::Storage& storage, const Traini
   }
   for (SupplyPoint& point : changed.curve) point.samples_per_s *= factor;
   return changed;
-}
-
-double prep_with_storage(const TrainingModel& model, int workers, double cores, double prep, TrainingRates::Limit limit, double misses,
-                         const ChangedSupply& changed) {
-  if (misses <= 0) return prep;
-  const std::vector<SupplyPoint>& curve = changed.curve;
-  const double readers = static_cast<double>(model.ranks) * std::max(workers, 1);
-  double best = supply(curve, readers);  // a curve may fall again
-  for (const SupplyPoint& point : curve)
-    if (point.readers <= readers) best = std::max(best, point.samples_per_s);
-  const double supplied = std::min(changed.most, best);
-  const double at_most = supplied / misses;
-  if (workers == 0) return std::min(1 / (1 / prep + misses / supply(curve, model.ranks)), at_most);
-  const double cpu = std::min(model.worker_cpu.value_or(0) + model.process_cpu, worker_seconds(model));
-  WorkerCycle cycle{model.ranks * workers, cores, cpu, worker_seconds(model) - cpu, 0, curve};
-  // What P was corrected by is time that a worker takes, and storage is as fast as before.
-  if (limit != TrainingRates::Limit::process) {
-    const double slower = cycle_rate(cycle) / prep;
-    cycle.cpu_seconds *= slower;
-    cycle.other_seconds *= slower;
-  }
-  cycle.miss_fraction = misses;
-  cycle.admitted = changed.most;
-  return std::min({prep, cycle_rate(cycle), at_most});
 }
 
 }  // namespace dsanalyze

@@ -10,9 +10,6 @@ namespace dsanalyze {
 
 // What storage supplies to the workers of a launched training: a part of its model. Pure.
 
-/// Seconds that one worker takes for a sample.
-double worker_seconds(const TrainingModel& model);
-
 /// Nothing where the profile lacks a part of it. Throws UsageError that names a point that is none.
 std::optional<TrainingModel::Storage> storage_of(const ProfileResult& profile, const RunRecord& full);
 
@@ -27,9 +24,5 @@ struct ChangedSupply {
   double most = std::numeric_limits<double>::infinity();
 };
 ChangedSupply changed_supply(const TrainingModel::Storage& storage, const TrainingChange& change);
-
-/// P where a fraction `misses` of the samples comes from storage. `prep` is what the workers supply from memory, bound by `limit`.
-double prep_with_storage(const TrainingModel& model, int workers, double cores, double prep, TrainingRates::Limit limit, double misses,
-                         const ChangedSupply& changed);
 
 }  // namespace dsanalyze

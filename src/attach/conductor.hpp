@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -165,13 +166,13 @@ class Conductor {
   std::map<int, int> m_trainers;                   ///< the process that trains, by rank
   std::optional<Nanoseconds> m_elsewhere_since{};  ///< ranks are missing of which it is certain that they do not start here any more
   Stage m_stage = Stage::full;
-  bool m_warming_up = true;             ///< the phase's first steps, which are not measured
-  std::uint64_t m_window_steps = 1;     ///< of the window that goes on
-  bool m_counts = false;                ///< it is to be counted alone
-  bool m_can_count = true;              ///< in all ranks nothing but steps happens in a window, as far as is known
-  std::uint64_t m_pass_steps = 0;       ///< of the last whole pass that was seen
-  bool m_rank_failed = false;           ///< ended by an exception of its own
-  std::map<int, std::string> m_killed;  ///< by rank, who ended without a word while others trained
+  bool m_warming_up = true;          ///< the phase's first steps, which are not measured
+  std::uint64_t m_window_steps = 1;  ///< of the window that goes on
+  bool m_counts = false;             ///< it is to be counted alone
+  bool m_can_count = true;           ///< in all ranks nothing but steps happens in a window, as far as is known
+  std::uint64_t m_pass_steps = 0;    ///< of the last whole pass that was seen
+  bool m_rank_failed = false;        ///< ended by an exception of its own
+  std::set<std::string> m_killed;    ///< who ended without a word while others trained
   Nanoseconds m_now = 0;
   std::optional<Nanoseconds> m_begin;  ///< of the first phase
   Nanoseconds m_stage_begin = 0;

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "conductor.hpp"
 
@@ -56,7 +55,7 @@ Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
   const auto others = std::ranges::count_if(m_members, [](const auto& each) { return each.second.trains; });
   // Another rank may hear first of one that was killed, and fail by it.
   if (others == 0 && !m_rank_failed && m_killed.empty()) return meet(now);
-  m_killed[hello.rank] = fmt::format("rank {} (PID {})", hello.rank, hello.pid);
+  m_killed.insert(fmt::format("rank {} (PID {})", hello.rank, hello.pid));
   return {};
 }
 
@@ -65,7 +64,7 @@ Conductor::Answers Conductor::tick(Nanoseconds now) {
   // torch's launchers end all ranks when one was killed: which ended first is known to none.
   if (!m_killed.empty())
     throw Error(fmt::format("{} of the training ended while it was profiled: killed, or the script came to its end there before the other ranks'",
-                            fmt::join(std::views::values(m_killed), " and ")));
+                            fmt::join(m_killed, " and ")));
   look_at_device(now);
   find_elsewhere(now);
   Answers answers = meet(now);

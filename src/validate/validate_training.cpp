@@ -57,8 +57,6 @@ double seconds_to_start(const ProfileResult& profile) {
   return (profile.launch && profile.launch->first_step_seconds > 0 ? profile.launch->first_step_seconds : unknown) + warm_up_seconds;
 }
 
-double half_width(const Interval& interval, double value) { return value > 0 ? (interval.high - interval.low) / 2 / value : 1; }
-
 /// What one run measured.
 struct Run {
   double samples_per_s = 0;
@@ -138,9 +136,8 @@ void judge_training(const TrainingModel& model, WhatIfAnswer& answer, const std:
   measured.error_as_profiled = answer.samples_per_s / rate.samples_per_s - 1;
   measured.error = measured.closed_form_error = measured.speed * answer.samples_per_s / rate.samples_per_s - 1;
   measured.covered = Interval{measured.speed * answer.ci95_samples_per_s.low, measured.speed * answer.ci95_samples_per_s.high}.overlaps(rate.ci95);
-  const double delivery =
-      delivery_seconds(model, answer.change.workers.value_or(model.workers), answer.change.cores.value_or(model.cores), rate.samples_per_s) *
-      rate.samples_per_s / model.step_samples;
+  const Path::Handover& handover = model.path.from_workers;
+  const double delivery = (handover.cpu_seconds + handover.other_seconds) * rate.samples_per_s / model.step_samples;
   const TrainingVerdict verdict = training_verdict(median(waiting), delivery);
   measured.bottleneck = verdict.bottleneck;
   // A batch is waited for, whether prep or storage is late with it; training and prep that take turns are not told apart by waiting.

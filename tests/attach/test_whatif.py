@@ -99,15 +99,6 @@ class WhatIf(unittest.TestCase):
         self.assertEqual(len(result['answers']), 8)  # Each number of workers at each speed.
         self.whatif(self.given, '--workers', '8')  # For people, too.
 
-    def test_the_path_answers_the_same_question(self):
-        rates = {}
-        for words in ((), ('--model', 'path')):
-            result = json.loads(self.whatif(self.given, '--workers', '1,4', *words, '--json').stdout)
-            rates[words] = {answer['change'].get('workers'): answer['samples_per_s'] for answer in result['answers']}
-        for workers, rate in rates[()].items():
-            self.assertAlmostEqual(rates['--model', 'path'][workers] / rate, 1, delta=0.15)
-        self.assertIn('leave out --model', self.whatif(self.given, '--model', 'path', '--find', 'workers', code=2).stderr)
-
     def test_what_was_not_measured_is_refused_with_the_reason(self):
         for words, said in ((('--cache-size', '50%'), 'this training'), (('--storage', '2x'), 'this training'), (('--jobs', '2'), '--jobs'),
                             (('--search', '--prices', 'x'), '--search'), (('--find', 'cache'), '--find cache'), (('--simulate',), '--simulate'),

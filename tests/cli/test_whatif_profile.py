@@ -63,10 +63,6 @@ class FromAProfile(ProgramTest):
         self.assertIn("--run-scatter", self.fails(2, "whatif", self.path, "--run-scatter", "much"))
         self.assertIn("typed rates", self.fails(2, "whatif", "--rates", "P=735,C=1e6,S=900", "--run-scatter", "2%"))
 
-    def test_a_path_is_that_of_a_launched_training(self):
-        for words in ([self.path], ["--rates", "P=735,C=1000000,S=900"]):
-            self.assertIn("launched training", self.fails(2, "whatif", *words, "--model", "path"))
-
     def test_a_profile_of_several_ranks_gives_n_and_is_of_one_server_alone(self):
         def ranks(document):
             document["settings"].update(world=4, partition="partitioned")

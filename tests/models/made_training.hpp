@@ -23,18 +23,19 @@ struct Made {
     model.ranks = ranks;
     model.workers = workers;
     model.cores = cores;
-    for (const int n : {1, 2, 4, 8}) model.prep.push_back({n, prep(n, cores), 0.01});
+    for (const int n : {1, 2, 4, 8}) model.prep.push_back({n, prep(n, cores), 0.01, cpu});
     model.worker_cpu = cpu;
-    model.process_cpu = model.thread_cpu = take;
+    model.slice_seconds = slice_on(static_cast<int>(cores));
+    model.thread_cpu = model.take_over = take;
     model.training_cpu = 0;
     model.step_samples = ranks * batch;
     model.ingestion = ranks * batch / step;
     model.ingestion_error = 0.01;
     model.outside_seconds = outside;
-    model.delivery_seconds = batch * take;
     model.found = std::min(prep(workers, cores), steps(1));
     model.ci95_found = {0.99 * model.found, 1.01 * model.found};
     model.shares_cores = true;
+    model.path = path_of(model);
     return model;
   }
 };

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include "models/path/path.hpp"
 
@@ -118,4 +120,52 @@ TEST_CASE("a process that wakes beside one that has computed for longer than a s
   // A batch takes a worker 16 ms, of which it computes 1.6; a step computes for 16 ms.
   CHECK(path_rate_of(path) > 0.7 * alone);
   CHECK(path_rate_of(path) < 16 / 0.0176);
+}
+
+TEST_CASE("readers of a cgroup that Linux limits are as fast as measured") {
+  // Processes that read 120 KiB of a fast disk for a part of their samples, and wait for the rest of each sample; measured over 12 s each
+  // (Linux 6.18, tests/bench/attach/limited_reads.py).
+  struct Limited {
+    int workers;
+    double other_seconds, misses, limit_mb_per_s, samples_per_s;
+  };
+  for (const Limited& each :
+       {Limited{1, 0.002, 0.6, 32, 434.4}, {4, 0.008, 0.55, 32, 472.9}, {2, 0.004, 0.5, 28, 458.3}, {6, 0.012, 0.4, 24, 484.2}}) {
+    CAPTURE(each.workers);
+    Path path;
+    path.workers = {each.workers, 2, 1, {}, {each.other_seconds, 0}, 0};
+    path.cores.count = 64;
+    path.steps.samples = 16;
+    path.storage.curve = {{1, 2'500}, {64, 20'000}};
+    path.storage.most = each.limit_mb_per_s * 1e6 / (120 * 1024);
+    path.storage.miss_fraction = each.misses;
+    CHECK(run(path, 1, Pace::drains) == doctest::Approx(each.samples_per_s).epsilon(0.06));
+  }
+}
+
+TEST_CASE("more misses, and slower storage, are never faster") {
+  const auto rate = [](double misses, double supplied) {
+    Path path;
+    path.workers = {4, 2, 1, {0.003, 0}, {0.001, 0}};
+    path.cores.count = 2;
+    path.steps.samples = 16;
+    path.storage.curve = {{1, supplied}, {4, 2.5 * supplied}};
+    path.storage.miss_fraction = misses;
+    return run(path, 1, Pace::drains);
+  };
+  double last = 1e9;
+  for (const double misses : {0.0, 0.1, 0.3, 0.6, 1.0}) {
+    CHECK(rate(misses, 200) < last * 1.01);
+    last = rate(misses, 200);
+  }
+  CHECK(rate(0.5, 80) < rate(0.5, 300));
+}
+
+TEST_CASE("supply is read off its curve, over the logarithm of readers, and goes on as at its ends") {
+  const std::vector<SupplyPoint> curve{{2, 100}, {8, 300}};
+  CHECK(supply(curve, 4) == doctest::Approx(200));
+  CHECK(supply(curve, 2) == doctest::Approx(100));
+  CHECK(supply(curve, 100) == doctest::Approx(300));
+  CHECK(supply(curve, 1) == doctest::Approx(50));
+  CHECK(std::isinf(supply({}, 3)));
 }

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "models/path/training_path.hpp"
+#include "models/whatif/training_model.hpp"
 
 using namespace dsanalyze;
 
@@ -10,7 +10,7 @@ namespace {
 /// The path of a training whose workers compute and wait, and whose steps compute.
 Path true_path(int workers, double threads) {
   Path path;
-  path.workers = {workers, 2, {0.002, 0}, {0.001, 0}};
+  path.workers = {workers, 2, 1, {0.002, 0}, {0.001, 0}};
   path.cores = {2, slice_on(2)};
   path.steps.samples = 16;
   path.steps.seconds.value = 0.032;
@@ -81,9 +81,8 @@ TEST_CASE("a path that is made of a profile brings what the training of that pro
     const Path path = true_path(2, threads);
     const ProfileResult profile = path_profile(path);
     const TrainingModel model = training_model(profile);
-    const TrainingPath known = training_path(profile, model);
-    CHECK(known.unexplained < 0.03);
-    const auto predicted = [&](const TrainingChange& change) { return rates_by_path(model, known, change); };
+    CHECK(model.path.unexplained < 0.03);
+    const auto predicted = [&](const TrainingChange& change) { return rates_of(model, change); };
     const auto holds = [&](const TrainingChange& change, double truth) {
       const TrainingRates rates = predicted(change);
       CHECK(rates.samples_per_s == doctest::Approx(truth).epsilon(0.04));
@@ -106,11 +105,7 @@ TEST_CASE("a path that is made of a profile brings what the training of that pro
 }
 
 TEST_CASE("the bottleneck is the station whose doubling gains most") {
-  const auto told = [](const Path& path, const TrainingChange& change) {
-    const ProfileResult profile = path_profile(path);
-    const TrainingModel model = training_model(profile);
-    return rates_by_path(model, training_path(profile, model), change);
-  };
+  const auto told = [](const Path& path, const TrainingChange& change) { return rates_of(training_model(path_profile(path)), change); };
   const Path path = true_path(1, 0);
   CHECK(told(path, {}).detail == "prep");
   CHECK_FALSE(told(path, {}).too_close);
@@ -119,7 +114,7 @@ TEST_CASE("the bottleneck is the station whose doubling gains most") {
   Path crowded = true_path(4, 1);
   crowded.workers.other_seconds.value = 0;
   crowded.steps.seconds.value = 0.016;
-  CHECK(told(crowded, {}).detail == "cores");
+  CHECK(told(crowded, {}).bottleneck == "cpu");
   CHECK(told(crowded, {.cores = 16}).detail == "accelerator");
 }
 
@@ -132,15 +127,38 @@ TEST_CASE("without workers a profile tells of taking turns, and of workers less 
   alone.process_seconds_per_sample = path.workers.cpu_seconds.value;
   profile.prep_by_workers.insert(profile.prep_by_workers.begin(), alone);
   const TrainingModel model = training_model(profile);
-  const TrainingPath known = training_path(profile, model);
-  CHECK(rates_by_path(model, known, {}).samples_per_s == doctest::Approx(rate_with(path, 0)).epsilon(0.02));
-  CHECK(rates_by_path(model, known, {.workers = 2}).samples_per_s == doctest::Approx(rate_with(path, 2)).epsilon(0.04));
+  CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(rate_with(path, 0)).epsilon(0.02));
+  CHECK(rates_of(model, {.workers = 2}).samples_per_s == doctest::Approx(rate_with(path, 2)).epsilon(0.04));
 }
 
-TEST_CASE("a path of more processes than are moved one by one is refused with the way out") {
+TEST_CASE("more processes than are moved one by one are refused with the way out") {
   ProfileResult profile = path_profile(true_path(2, 0));
-  const TrainingModel model = training_model(profile);
-  CHECK_THROWS_WITH_AS(rates_by_path(model, training_path(profile, model), {.workers = 5000}), doctest::Contains("leave out --model"), UsageError);
+  CHECK_THROWS_WITH_AS(rates_of(training_model(profile), {.workers = 5000}), doctest::Contains("ask for fewer"), UsageError);
   profile.loader->prefetch = 1'000'000'000;
-  CHECK_THROWS_AS(training_path(profile, model), UsageError);
+  CHECK_THROWS_AS(training_model(profile), UsageError);
+  profile.loader->prefetch = 2;
+  profile.prep_by_workers.back().workers = 1'000'000'000;
+  CHECK_THROWS_AS(training_model(profile), UsageError);
+}
+
+TEST_CASE("a record of absurd values is answered, or refused, in no time") {
+  ProfileResult profile = path_profile(true_path(2, 1));
+  profile.host.cores = 1e12;
+  profile.runs[2].cores_used = 1e15;
+  for (WorkerPoint& point : profile.prep_by_workers) point.workers_seconds_per_sample = 1e6;
+  CHECK(rates_of(training_model(profile), {}).samples_per_s > 0);
+  // Each sample computes for a quarter of an hour: 10^9 slices of a core.
+  Path slow = true_path(4, 1);
+  slow.workers.cpu_seconds.value = 900;
+  CHECK(run(slow, 1) == doctest::Approx(2.0 / 900).epsilon(0.1));
+}
+
+TEST_CASE("many workers are moved in coarser parts, and supply what they should") {
+  Path path = true_path(256, 0);
+  path.cores.count = 128;
+  path.steps.seconds.value = 1e-4;
+  path.handover = {};
+  CHECK(run(path, 1) == doctest::Approx(128 / 0.002).epsilon(0.06));
+  path.cores.count = 1024;
+  CHECK(run(path, 1) == doctest::Approx(256 / 0.003).epsilon(0.06));
 }

@@ -142,13 +142,9 @@ class WhatIfCommand final : public Command {
 
   static Source read_source(const CommandContext& context) {
     const TypedOptions& typed = context.typed;
-    const auto refuse_model = [&typed] {
-      if (typed.given("--model")) throw UsageError("--model: belongs to a profile of a launched training (dsanalyze profile -- COMMAND)");
-    };
     const std::string& rates = typed.text("--rates");
     const std::string& profile = typed.text("PROFILE");
     if (!rates.empty() && profile.empty()) {
-      refuse_model();
       if (typed.given("--run-scatter"))
         throw UsageError("--run-scatter: is that of a profile's rates; typed rates have their error beside them: P=735±5%");
       return {"typed rates", std::nullopt, rate_model_from_text(rates, typed.text("--base")), {}};
@@ -161,7 +157,6 @@ class WhatIfCommand final : public Command {
     source.name = path.string();
     source.profile = profile_from_json(read_file(path), source.name);
     if (!source.profile->command.empty()) return source;
-    refuse_model();
     if (!source.profile->trusted)
       source.findings.push_back(
           {"profile-not-trusted", Finding::Severity::warning,

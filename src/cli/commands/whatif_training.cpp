@@ -14,7 +14,6 @@
 #include "cli/options/attach_options.hpp"
 #include "cli/options/search_options.hpp"
 #include "cli/process/data_files.hpp"
-#include "models/path/training_path.hpp"
 #include "models/whatif/training_advice.hpp"
 #include "models/whatif/training_model.hpp"
 #include "validate/validate_training.hpp"
@@ -66,10 +65,6 @@ Outcome whatif_of_training(const ProfileResult& profile, const std::string& name
   const SearchOptions search(typed);
   const bool searches = search.asked();
   TrainingModel model = training_model(profile);
-  if (typed.given("--model") && typed.given("--find"))
-    throw UsageError(
-        "--find: tries hundreds of changes, each of which --model path moves some thousand batches for: ask for them by lists, or leave out --model");
-  if (typed.given("--model")) model.path = std::make_shared<const TrainingPath>(training_path(profile, model));
   double run_scatter = 0;
   typed.set(run_scatter, "--run-scatter", parse_share);
   model.run_error = normal_quantile(0.975) * std::sqrt(2.0) * run_scatter;

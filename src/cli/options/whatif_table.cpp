@@ -117,9 +117,6 @@ constexpr std::array whatif_rows{
         .sets<&JobMixQuestion::policies, Named<StagingPolicy>>()
         .on("whatif", "mix"),
 
-    option("--model", "path", "of a launched training: batches are moved through its path by events, a model that is not trusted yet")
-        .one_of("path")
-        .on("whatif", "sure"),
     option("--run-scatter", "S", "standard deviation of the rates between runs (2%), where it is known: the intervals then hold other runs too")
         .on("whatif", "sure"),
     flag("--simulate",

@@ -1,4 +1,4 @@
-"""How fast processes are that read for a part of their samples, from a disk that a cgroup limits: what cycle_rate() is compared with (tests/models/worker_cycle_test.cpp).
+"""How fast processes are that read for a part of their samples, from a disk that a cgroup limits: what a path is compared with (tests/models/path_test.cpp).
 
 usage: limited_reads.py FOLDER [--seconds 12]    as root; FOLDER lies on the disk, and a file of 400 MiB is made there meanwhile
 
