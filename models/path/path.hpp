@@ -73,6 +73,9 @@ struct Path {
   Steps steps;
 };
 
+/// That compute at once at most: of workers, and of steps.
+double moved_threads(const Path& path);
+
 /// What a step takes with batches at hand, at its accelerators' speed.
 double step_seconds(const Path::Steps& steps);
 

@@ -18,21 +18,17 @@ int step_threads(const Path::Steps& steps) {
   return std::max(static_cast<int>(std::ceil(steps.threads - hardly)), 1);
 }
 
-std::size_t threads_of(const Path& path) {
-  const int of_workers = std::max(path.workers.count, 0) * path.workers.threads;
-  return static_cast<std::size_t>(path.ranks) * static_cast<std::size_t>(of_workers + step_threads(path.steps));
-}
-
 /// How many more threads there are than those of which all is moved: the others fill in.
 double crowd_of(const Path& path) {
   constexpr double few = 16;
-  return std::max(static_cast<double>(threads_of(path)) / few, 1.0);
+  return std::max(moved_threads(path) / few, 1.0);
 }
 
 /// Of a batch or a step that computes for long, not every slice is moved.
 double turn_of(const Path& path) {
   constexpr double most_turns = 64;
-  const double computed = std::max(path.steps.samples * path.workers.cpu_seconds.value, path.steps.seconds.value * path.steps.threads);
+  const double computed = std::max({path.steps.samples * path.workers.cpu_seconds.value,
+                                    std::max(step_seconds(path.steps), path.steps.seconds.value) * path.steps.threads, path.handover.cpu_seconds});
   return std::max(path.cores.slice_seconds, computed / most_turns) * crowd_of(path);
 }
 
@@ -42,7 +38,7 @@ class PathRun {
       : m_path(path),
         m_pace(pace),
         m_random(seed),
-        m_scheduler(path.cores, threads_of(path), turn_of(path)),
+        m_scheduler(path.cores, moved_threads(path), turn_of(path)),
         m_parts(std::max(static_cast<std::size_t>(static_cast<double>(most_parts) / crowd_of(path)), std::size_t{1})),
         m_workers(std::max(path.workers.count, 0)),
         m_ranks(path.ranks) {
@@ -86,8 +82,21 @@ class PathRun {
   [[nodiscard]] std::size_t worker_process(int rank, int worker) const { return trainer_process(rank) + 1 + static_cast<std::size_t>(worker); }
 
   void push(Process& process, Phase::What what, double amount, int threads = 1) {
-    if (amount <= 0) return;
+    if (!(amount > 0)) return;
     process.phases.at(process.count++) = {what, amount, threads};
+  }
+
+  /// Of a batch's samples, those that come from storage. A normal distribution where it is that, as near as matters.
+  double drawn_misses(double samples, double miss) {
+    constexpr double nearly_normal = 9;
+    const double variance = samples * miss * (1 - miss);
+    if (variance > nearly_normal) return std::clamp(samples * miss + m_random.normal() * std::sqrt(variance), 0.0, samples);
+    if (miss <= 0 || miss >= 1) return samples * miss;
+    constexpr double most_drawn = 1024;
+    const int count = static_cast<int>(std::clamp(std::round(samples), 1.0, most_drawn));
+    int misses = 0;
+    for (int sample = 0; sample < count; ++sample) misses += m_random.uniform(0, 1) < miss ? 1 : 0;
+    return misses * samples / count;
   }
 
   /// What fetching and preparing a batch takes.
@@ -95,12 +104,11 @@ class PathRun {
     const double samples = m_path.steps.samples;
     const int kinds = (m_path.workers.cpu_seconds.value > 0 ? 1 : 0) + (m_path.workers.other_seconds.value > 0 ? 1 : 0) +
                       (m_path.storage.miss_fraction > 0 ? 1 : 0);
-    const int parts = kinds > 1 ? std::clamp(static_cast<int>(samples), 1, static_cast<int>(m_parts)) : 1;
+    const int parts = kinds > 1 ? std::max(static_cast<int>(std::min(samples, static_cast<double>(m_parts))), 1) : 1;
     const double scatter = m_path.workers.scatter;
     const double factor = 1 + scatter * m_random.uniform(-1, 1) / std::sqrt(samples);
     const double miss = m_path.storage.miss_fraction;
-    double misses = samples * miss;
-    if (scatter > 0 && miss > 0 && miss < 1) misses = std::clamp(misses + m_random.normal() * std::sqrt(samples * miss * (1 - miss)), 0.0, samples);
+    const double misses = scatter > 0 ? drawn_misses(samples, miss) : samples * miss;
     for (int part = 0; part < parts; ++part) {
       if (!m_path.storage.curve.empty()) push(process, Phase::What::reads, misses / parts);
       push(process, Phase::What::computes, factor * samples * m_path.workers.cpu_seconds.value / (parts * m_path.workers.threads),
@@ -296,7 +304,7 @@ class PathRun {
     const double most = m_path.storage.most;
     if (most == no_end) return;
     m_saved = std::min(m_saved + (most - all) * seconds, most * saved_seconds);
-    if (m_saved <= most * instant(m_now)) m_saved = 0;
+    if (m_saved <= std::max(all, most) * instant(m_now + seconds)) m_saved = 0;
   }
 
   void pass(double next) {
@@ -345,6 +353,10 @@ class PathRun {
 };
 
 }  // namespace
+
+double moved_threads(const Path& path) {
+  return static_cast<double>(path.ranks) * (static_cast<double>(std::max(path.workers.count, 0)) * path.workers.threads + step_threads(path.steps));
+}
 
 double step_seconds(const Path::Steps& steps) {
   return std::max(steps.seconds.value - steps.host_seconds, 0.0) / steps.speed + std::min(steps.host_seconds, steps.seconds.value);

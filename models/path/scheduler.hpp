@@ -18,7 +18,7 @@ inline constexpr double no_end = std::numeric_limits<double>::infinity();
 
 /// Seconds that are none, so long after the begin.
 inline double instant(double now) {
-  constexpr double rounding = 1e-9;
+  constexpr double rounding = 1e-12;
   return rounding * std::max(now, 1.0);
 }
 
@@ -50,8 +50,8 @@ class Scheduler {
  public:
   /// No more than `most` threads compute at a time, so more cores change nothing. A part of a core is a slower one.
   /// `turn`: for so long one keeps a core where no process woke meanwhile.
-  Scheduler(const Path::Cores& cores, std::size_t most, double turn) : m_slice(cores.slice_seconds), m_turn(std::max(turn, cores.slice_seconds)) {
-    const double count = std::min(cores.count, static_cast<double>(most));
+  Scheduler(const Path::Cores& cores, double most, double turn) : m_slice(cores.slice_seconds), m_turn(std::max(turn, cores.slice_seconds)) {
+    const double count = std::min(cores.count, most);
     m_cores.resize(static_cast<std::size_t>(std::max(std::ceil(count), 1.0)));
     m_speed = count / static_cast<double>(m_cores.size());
   }
@@ -89,16 +89,15 @@ class Scheduler {
       core.task.left -= took;
       core.began = now;
       const int number = core.task.process;
+      const Task preempted = core.task;
       if (is_done) {
         core.busy = false;
       } else if (at(processes, next_waiting(processes)->process).had >= process.had) {
         core.turn_at = now + m_turn;
         continue;
-      } else {
-        m_preempted = core.task;
       }
       begin_next(processes, core, now);
-      if (!is_done) m_waiting.push_back(m_preempted);
+      if (!is_done) m_waiting.push_back(preempted);
       if (is_done && --process.computing == 0) done(number);
     }
   }
@@ -153,7 +152,6 @@ class Scheduler {
 
   double m_slice, m_turn;
   double m_speed = 1;
-  Task m_preempted;
   std::vector<Core> m_cores;
   std::vector<Task> m_waiting;
 };

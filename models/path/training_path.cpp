@@ -12,6 +12,7 @@
 namespace dsanalyze {
 namespace {
 
+constexpr int most_ranks = 512;
 constexpr int steps_of_search = 18;  // halvings: to a 250,000th of where was looked
 
 /// The argument in [low, high] at which a falling function comes to `wanted`; an end where it does not.
@@ -64,8 +65,8 @@ std::vector<TrainingPath::Need> needs_of(const TrainingModel& model, const Path&
   constexpr double tells = 0.3;  // half of an interval over the rate: two or three windows have no less, and say nothing
   std::vector<TrainingPath::Need> needs;
   for (const TrainingModel::Point& point : model.prep) {
+    require_moved(path, point.workers);
     if (point.error > tells && !needs.empty()) continue;
-    require_moved_size(model.ranks, point.workers, path.workers.prefetch);
     const double alone = model.ranks * std::max(point.workers, 1) / point.samples_per_s;
     const double computed = alone * path.workers.threads;
     const double cpu = point.cpu_seconds.value_or(model.worker_cpu.value_or(alone));
@@ -95,7 +96,7 @@ Path measured_path(const TrainingModel& model) {
   path.workers.threads = worker_threads(model);
   Path::Steps& steps = path.steps;
   steps.samples = std::max(model.step_samples / model.ranks, 1.0);
-  steps.seconds = {model.step_samples / model.ingestion, model.ingestion_error};
+  steps.seconds = {steps.samples * model.ranks / model.ingestion, model.ingestion_error};
   if (model.training_cpu && model.shares_cores)
     steps.threads = std::min({*model.training_cpu * model.ingestion / model.ranks, std::max(model.cores, 1.0), most_threads});
   steps.threads_scale = steps.threads > mostly;
@@ -115,15 +116,24 @@ int wakes_of(Path path, double busy_rate) {
 
 }  // namespace
 
-void require_moved_size(int ranks, int workers, int prefetch) {
+int most_moved_workers(const Path& path) {
   constexpr double most_workers = 512;
   constexpr double most_batches = 65'536;
-  const double all = static_cast<double>(ranks) * workers;
-  if (all > most_workers || all * prefetch > most_batches || ranks > most_workers)
+  constexpr double most_threads = 1024;
+  Path alone = path;
+  alone.workers.count = 0;
+  const double by_threads = (most_threads - moved_threads(alone)) / path.workers.threads;
+  const double all = std::min({most_workers, most_batches / std::max(path.workers.prefetch, 1), by_threads});
+  return static_cast<int>(std::max(all / path.ranks, 0.0));
+}
+
+void require_moved(const Path& path, int workers) {
+  const int most = most_moved_workers(path);
+  if (workers > most || path.ranks > most_ranks)
     throw UsageError(
-        fmt::format("{} ranks with {} workers each and {} batches ahead are more than the prediction moves one by one (up to {} workers "
-                    "and {} batches in all): ask for fewer",
-                    ranks, workers, prefetch, most_workers, most_batches));
+        fmt::format("{} workers in each of {} ranks, with {} batches ahead: more than the prediction moves one by one ({} workers): ask for "
+                    "fewer",
+                    workers, path.ranks, path.workers.prefetch, most));
 }
 
 Path with_workers(const TrainingPath& known, int workers) {
@@ -148,32 +158,33 @@ Path with_workers(const TrainingPath& known, int workers) {
   path.handover = workers > 0 ? known.from_workers : Path::Handover{known.in_turn_seconds, 0};
   if (workers == 0 && needs.front().workers > 0) {
     constexpr double unlike_a_worker = 0.1;  // of a sample's time: a judgement, where P without workers was not measured
-    path.workers.cpu_seconds.value = std::max(path.workers.cpu_seconds.value - known.sent_cpu_seconds, 0.0);
+    const double least = unlike_a_worker * path.workers.cpu_seconds.value;
+    path.workers.cpu_seconds.value = std::max(path.workers.cpu_seconds.value - known.sent_cpu_seconds, least);
     path.workers.cpu_seconds.error = std::hypot(path.workers.cpu_seconds.error, unlike_a_worker);
   }
   return path;
 }
 
 TrainingPath path_of(const TrainingModel& model) {
-  require_moved_size(model.ranks, model.workers, model.prefetch);
   TrainingPath known;
   Path& path = known.found;
   path = measured_path(model);
+  require_moved(path, model.workers);
   known.sent_cpu_seconds = model.thread_cpu;
   known.from_workers = path.handover;
   known.needs = needs_of(model, path);
-  if (model.busy > 0 && model.workers > 0) {
+  const double own = half_width(model.ci95_found, model.found);
+  const double rate = model.from_memory > 0 ? model.from_memory : model.found;
+  const bool without_storage = model.waits_for_storage && model.from_memory <= 0;  // which is not in this path
+  if (model.busy > 0 && model.workers > 0 && !path.steps.goes_ahead) {
     path.steps.wakes = wakes_of(with_workers(known, model.workers), model.busy);
-  } else if (model.workers == 0) {
+  } else if (model.workers == 0 && !without_storage) {
     Path as_found = with_workers(known, 0);
-    known.in_turn_seconds = argument_of(model.found, 0, model.step_samples / model.found, [&](double seconds) {
+    known.in_turn_seconds = argument_of(rate, 0, model.step_samples / rate, [&](double seconds) {
       as_found.handover.cpu_seconds = seconds;
       return run(as_found, path_seed);
     });
   }
-  const double own = half_width(model.ci95_found, model.found);
-  const double rate = model.from_memory > 0 ? model.from_memory : model.found;
-  const bool without_storage = model.waits_for_storage && model.from_memory <= 0;  // which is not in this path
   // The next run differs from this one as this one's windows do, and by what the path does not explain of it.
   known.unexplained = without_storage ? own : std::hypot(run(with_workers(known, model.workers), path_seed) / rate - 1, own);
   return known;

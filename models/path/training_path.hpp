@@ -23,7 +23,7 @@ struct TrainingPath {
   std::vector<Need> needs{};    ///< workers rising, at least one
   Path::Handover from_workers;  ///< of a batch that a worker has
   double in_turn_seconds = 0;   ///< without workers: what a step takes longer than preparing and training by themselves
-  double sent_cpu_seconds = 0;  ///< of a worker's: handing a sample over
+  double sent_cpu_seconds = 0;  ///< of a sample: sending it, as a worker does and the training's process does not (taken for what receiving it takes)
   double unexplained = 0;       ///< how far the run as found lies from what the path brings, as a share, beyond its interval
 };
 
@@ -34,7 +34,9 @@ TrainingPath path_of(const TrainingModel& model);
 /// before. Pure.
 Path with_workers(const TrainingPath& known, int workers);
 
-/// Throws UsageError for more than run() moves in a second. Pure.
-void require_moved_size(int ranks, int workers, int prefetch);
+/// So many workers of each rank are moved one by one, at most; 0 where there are too many ranks, or threads in a step. Pure.
+int most_moved_workers(const Path& path);
+/// Throws UsageError for more than that. Pure.
+void require_moved(const Path& path, int workers);
 
 }  // namespace dsanalyze

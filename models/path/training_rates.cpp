@@ -18,7 +18,7 @@ namespace {
 
 Path changed(const TrainingModel& model, const TrainingChange& change) {
   const int workers = change.workers.value_or(model.workers);
-  require_moved_size(model.ranks, workers, model.prefetch);
+  require_moved(model.path.found, workers);
   Path path = with_workers(model.path, workers);
   path.cores.count = change.cores.value_or(model.cores);
   path.steps.speed = change.speed.value_or(1);
@@ -89,7 +89,7 @@ constexpr std::array doubled_stations{
             }},
 };
 
-/// The station whose doubling raises the rate most; `clear`: by more than the next does.
+/// The station whose doubling raises the rate most; `clear`: by more than the next does, of those that are no cores.
 std::size_t bottleneck_of(const Path& path, std::uint64_t number, bool* clear) {
   std::array<double, doubled_stations.size()> gains{};
   const double rate = run(path, path_seed + number);
@@ -151,19 +151,25 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   constexpr std::uint64_t draws = 32;
   std::vector<double> values;
   for (std::uint64_t number = 0; number < draws; ++number) values.push_back(run(drawn(path, number), path_seed + number));
+  if (!std::ranges::all_of(values, [](double value) { return value > 0 && std::isfinite(value); }))
+    throw UsageError("the profile's times make no rate: profile the command again");
   // Of 32 draws the lowest and the highest have 94 % between them.
   const auto [lowest, highest] = std::ranges::minmax(values);
   rates.samples_per_s = median(values);
   const double elsewhere = rates.samples_per_s * std::hypot(model.path.unexplained, model.run_error);
   rates.ci95 = {std::max(rates.samples_per_s - std::hypot(rates.samples_per_s - lowest, elsewhere), 0.0),
                 rates.samples_per_s + std::hypot(highest - rates.samples_per_s, elsewhere)};
-  Path in_memory = path;
-  in_memory.storage.miss_fraction = 0;
   rates.prep = run(path, path_seed, Pace::drains);
-  rates.prep_from_memory = path.storage.miss_fraction > 0 ? run(in_memory, path_seed, Pace::drains) : rates.prep;
+  rates.from_memory = rates.samples_per_s;
+  if (path.storage.miss_fraction > 0) {
+    Path in_memory = path;
+    in_memory.storage.miss_fraction = 0;
+    rates.from_memory *= run(in_memory, path_seed) / values.front();
+  }
   rates.ci95_prep = around(rates.prep, std::hypot(path.workers.cpu_seconds.error, model.run_error));
   const double handed_over = path.workers.count > 0 ? path.handover.cpu_seconds + path.handover.other_seconds : 0;
-  rates.ingestion = path.steps.samples * path.ranks / (step_seconds(path.steps) + handed_over);
+  const double step = path.steps.goes_ahead ? std::max(step_seconds(path.steps), handed_over) : step_seconds(path.steps) + handed_over;
+  rates.ingestion = path.steps.samples * path.ranks / step;
   rates.ci95_ingestion = around(rates.ingestion, std::hypot(path.steps.seconds.error, model.run_error));
   if (!path.storage.curve.empty())
     rates.storage = std::min(supply(path.storage.curve, path.ranks * std::max(path.workers.count, 1)), path.storage.most);

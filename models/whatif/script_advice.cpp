@@ -58,9 +58,9 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
   const OwnPrepRecord& prep = *profile.own_prep;
   // Threads of the training process: no worker hands a batch over.
   TrainingModel own = model;
-  own.ranks = own.path.found.ranks = 1;
-  own.workers = prep.threads;
-  own.path.needs = {{prep.threads, {prep.threads / prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)}, {}}};
+  own.workers = std::max(prep.threads / model.ranks, 1);
+  own.path.found.workers.threads = 1;
+  own.path.needs = {{own.workers, {model.ranks * own.workers / prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)}, {}}};
   own.path.from_workers = {};
   const TrainingRates rates = rates_of(own, {});
   const GainRecord gain = gain_of(model, rates, false);

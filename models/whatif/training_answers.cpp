@@ -84,10 +84,7 @@ WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change)
   answer.extrapolation = rates.extrapolation;
   answer.stalls.compute = std::min(rates.samples_per_s / rates.ingestion, 1.0);
   // The time that a sample takes more than with its data in memory is storage's.
-  TrainingChange in_memory = change;
-  in_memory.cached = 1;
-  const double from_memory = rates.miss_fraction > 0 ? rates_of(model, in_memory).samples_per_s : rates.samples_per_s;
-  answer.stalls.fetch = std::clamp(1 - rates.samples_per_s / from_memory, 0.0, 1 - answer.stalls.compute);
+  answer.stalls.fetch = std::clamp(1 - rates.samples_per_s / rates.from_memory, 0.0, 1 - answer.stalls.compute);
   answer.stalls.prep = 1 - answer.stalls.compute - answer.stalls.fetch;
   return answer;
 }
@@ -148,12 +145,6 @@ int enough_workers(const TrainingModel& model, int most) {
   return enough != tried.end() ? enough->first : std::ranges::find_if(tried, nearly_best)->first;
 }
 
-/// Of each rank, as many as are moved.
-int most_workers(const TrainingModel& model) {
-  constexpr int most = 512;
-  return std::max(most / std::max(model.ranks, 1) / std::max(model.prefetch / 100, 1), 1);
-}
-
 std::string then_text(const TrainingModel& model, const TrainingRates& rates) {
   return fmt::format("the bottleneck then is {}{}, at {} samples/s", bottleneck_words(rates, model.shares_cores),
                      rates.too_close ? " (inconclusive: the intervals overlap)" : "", format_rate(rates.samples_per_s, rates.ci95));
@@ -161,7 +152,7 @@ std::string then_text(const TrainingModel& model, const TrainingRates& rates) {
 
 WhatIfFound find_workers(const TrainingModel& model) {
   WhatIfFound found{"workers", std::nullopt, "workers of each rank", ""};
-  const int workers = enough_workers(model, most_workers(model));
+  const int workers = enough_workers(model, most_moved_workers(model.path.found));
   const TrainingRates rates = rates_of(model, {.workers = workers});
   if (rates.bottleneck == "cpu") {
     const char* const limit = rates.detail == "delivery" ? "the training processes, which take the batches over, are the limit"
@@ -178,15 +169,15 @@ WhatIfFound find_workers(const TrainingModel& model) {
 
 WhatIfFound find_cores(const TrainingModel& model) {
   WhatIfFound found{"cores", std::nullopt, "cores", ""};
-  // With a core for each process no other core changes anything.
-  const int step_threads = std::max(static_cast<int>(std::ceil(model.path.found.steps.threads)), 1);
-  for (int cores = 1; cores <= model.ranks * (std::max(model.workers, 0) + step_threads); ++cores) {
+  constexpr int each = 16;  // as of workers; with a core for each thread no other core changes anything
+  const double most = moved_threads(with_workers(model.path, model.workers));
+  for (int cores = 1; cores <= most; cores += std::max(cores / each, 1)) {
     if (reached(model, {.cores = cores}).bottleneck == "cpu") continue;
     found.value = cores;
     found.then = then_text(model, rates_of(model, {.cores = cores}));
     return found;
   }
-  const bool workers_alone = rates_of(model, {.workers = enough_workers(model, most_workers(model))}).bottleneck != "cpu";
+  const bool workers_alone = rates_of(model, {.workers = enough_workers(model, most_moved_workers(model.path.found))}).bottleneck != "cpu";
   found.then = fmt::format("with {} workers no number of cores keeps prep from being the bottleneck: ask for {}", model.workers,
                            workers_alone ? "--find workers" : "more of both (--all --workers LIST --cores LIST)");
   return found;
@@ -335,7 +326,7 @@ std::optional<SteadyRecord> steady_of(const TrainingModel& model) {
 
 std::optional<FixRecord> fix_of(const TrainingModel& model) {
   const int measured = std::max(model.prep.back().workers, 1);
-  const int most = std::min(most_workers(model), model.most_workers.value_or(static_cast<int>(most_extrapolation) * measured));
+  const int most = std::min(most_moved_workers(model.path.found), model.most_workers.value_or(static_cast<int>(most_extrapolation) * measured));
   const int workers = enough_workers(model, most);
   if (workers == model.workers) return std::nullopt;
   const TrainingRates rates = rates_of(model, {.workers = workers});

@@ -20,7 +20,8 @@ struct MostPrep {
 };
 MostPrep most_prep(const TrainingModel& from_memory, double cores) {
   constexpr double nearly = 0.98;
-  const int most = static_cast<int>(most_extrapolation) * std::max(from_memory.prep.back().workers, 1);
+  const int most = std::max(
+      std::min(static_cast<int>(most_extrapolation) * std::max(from_memory.prep.back().workers, 1), most_moved_workers(from_memory.path.found)), 1);
   std::vector<MostPrep> tried;
   for (int workers = 1; workers <= most; workers = std::max(workers + 1, workers * 5 / 4)) {
     Path path = with_workers(from_memory.path, workers);

@@ -86,7 +86,7 @@ struct TrainingRates {
   double prep = 0;  ///< P
   Interval ci95_prep;
   double miss_fraction = 0;         ///< of the samples, those that come from storage in the long run
-  double prep_from_memory = 0;      ///< P where none does
+  double from_memory = 0;           ///< samples_per_s where none does
   std::optional<double> storage{};  ///< S
   double ingestion = 0;             ///< what the steps could take if every batch were ready
   Interval ci95_ingestion;
@@ -132,8 +132,8 @@ std::optional<FixRecord> fix_of(const TrainingModel& model);
 bool gains_over_epochs(const ProfileResult& profile, const FixRecord& fix);
 
 /// The training as a configuration of one server whose loader has as many workers as reach the most of P, for what hardware would give:
-/// search_setups(), live_model(), report_curves(). P goes with cores by rates_of(); a sample's fetching and preparing overlap, as there are enough
-/// workers. Throws UsageError where the model lacks storage or the CPU time of the workers.
+/// search_setups(), live_model(), report_curves(). P goes with cores as the drained path does; a sample's fetching and preparing overlap, as there
+/// are enough workers. Throws UsageError where the model lacks storage or the CPU time of the workers.
 RateModel hardware_model(const TrainingModel& model);
 
 /// "prep", "GPU", ...: a bottleneck of TrainingRates for people.

@@ -162,3 +162,21 @@ TEST_CASE("many workers are moved in coarser parts, and supply what they should"
   path.cores.count = 1024;
   CHECK(run(path, 1) == doctest::Approx(256 / 0.003).epsilon(0.06));
 }
+
+TEST_CASE("absurd changes and records of many ranks end, too") {
+  const ProfileResult profile = path_profile(true_path(2, 1));
+  CHECK(rates_of(training_model(profile), {.speed = 1e-9}).samples_per_s > 0);
+  ProfileResult ranks = profile;
+  ranks.settings.accelerators = 100'000;
+  CHECK_THROWS_AS(training_model(ranks), UsageError);
+  ProfileResult slow_hands = profile;
+  for (WorkerPoint& point : slow_hands.prep_by_workers) point.main_thread_seconds_per_sample = point.process_seconds_per_sample = 1e6;
+  CHECK(rates_of(training_model(slow_hands), {}).samples_per_s > 0);
+  ProfileResult twice = profile;
+  twice.prep_by_workers.push_back(twice.prep_by_workers.back());
+  CHECK(rates_of(training_model(twice), {.workers = 8}).samples_per_s > 0);
+  // A limit far below what storage gives.
+  Path limited = true_path(4, 0);
+  limited.storage = {{{1, 1e9}, {4, 4e9}}, 1, 0.5, 0};
+  CHECK(run(limited, 1) == doctest::Approx(2).epsilon(0.2));
+}
