@@ -12,7 +12,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr int most_ranks = 512;
+constexpr int most_moved_ranks = 512;
 constexpr int steps_of_search = 18;  // halvings: to a 250,000th of where was looked
 
 /// The argument in [low, high] at which a falling function comes to `wanted`; an end where it does not.
@@ -129,7 +129,7 @@ int most_moved_workers(const Path& path) {
 
 void require_moved(const Path& path, int workers) {
   const int most = most_moved_workers(path);
-  if (workers > most || path.ranks > most_ranks)
+  if (workers > most || path.ranks > most_moved_ranks)
     throw UsageError(
         fmt::format("{} workers in each of {} ranks, with {} batches ahead: more than the prediction moves one by one ({} workers): ask for "
                     "fewer",

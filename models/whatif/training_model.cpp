@@ -40,8 +40,8 @@ void take_prep(const ProfileResult& profile, const RateRecord& prep, TrainingMod
   }
   if (model.prep.empty()) model.prep.push_back({model.workers, prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)});
   std::ranges::sort(model.prep, {}, &TrainingModel::Point::workers);
-  const auto again = std::ranges::unique(model.prep, {}, &TrainingModel::Point::workers);
-  model.prep.erase(again.begin(), again.end());
+  const auto alike = [](const TrainingModel::Point& left, const TrainingModel::Point& right) { return left.workers == right.workers; };
+  model.prep.erase(std::unique(model.prep.begin(), model.prep.end(), alike), model.prep.end());
   if (own != nullptr && own->workers == 0) {
     // The process prepares: all but nothing of its time is taking over. What it costs to take a batch from a worker was measured with some.
     if (!model.worker_cpu) model.worker_cpu = own->process_seconds_per_sample.value_or(0);
