@@ -73,8 +73,15 @@ struct Path {
   Steps steps;
 };
 
+/// Threads that one run moves one by one, at most: so many take it less than a second (a judgement of what an answer may cost).
+inline constexpr int most_moved_threads = 1024;
+/// Of a batch, in each of which a worker reads, computes and waits, and of a step: a resolution (a judgement).
+inline constexpr std::size_t most_parts = 24;
+
 /// That compute at once at most: of workers, and of steps.
 double moved_threads(const Path& path);
+/// In which a process computes that was seen to use so many cores in the mean: a tenth of a core more than whole ones is rounding.
+int threads_of_cores(double cores_used);
 
 /// What a step takes with batches at hand, at its accelerators' speed.
 double step_seconds(const Path::Steps& steps);

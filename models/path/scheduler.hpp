@@ -18,12 +18,11 @@ inline constexpr double no_end = std::numeric_limits<double>::infinity();
 
 /// Seconds that are none, so long after the begin.
 inline double instant(double now) {
-  constexpr double rounding = 1e-12;
+  constexpr double rounding = 1e-12;  // thousands of what a double rounds to there
   return rounding * std::max(now, 1.0);
 }
 
-inline constexpr double least_wait = 1e-6;     // seconds: a process that waits, however shortly, gives its core away
-inline constexpr std::size_t most_parts = 24;  // of a batch, in each of which a worker reads, computes and waits
+inline constexpr double least_wait = 1e-6;  // seconds: a process that waits, however shortly, gives its core away
 
 /// One thing that a process does: requests of storage, seconds of computing, seconds of waiting.
 struct Phase {
@@ -59,7 +58,8 @@ class Scheduler {
   /// A thread of the process has so much to compute. Who wakes has had a slice less than the others, at most.
   void add(std::vector<Process>& processes, int number, double seconds, double now) {
     Process& process = at(processes, number);
-    if (process.computing == 0) process.had = std::max(process.had, least_had(processes, now) - m_slice);
+    m_least = std::max(m_least, least_had(processes, now));
+    if (process.computing == 0) process.had = std::max(process.had, m_least - m_slice);
     ++process.computing;
     const Task task{number, seconds / m_speed};
     const auto idle = std::ranges::find(m_cores, false, &Core::busy);
@@ -152,6 +152,7 @@ class Scheduler {
 
   double m_slice, m_turn;
   double m_speed = 1;
+  double m_least = 0;  // that one who computes has had; it never falls, so who rested while all did gains nothing by it [min_vruntime]
   std::vector<Core> m_cores;
   std::vector<Task> m_waiting;
 };

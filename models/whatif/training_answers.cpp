@@ -121,15 +121,18 @@ std::vector<TrainingChange> changes_of(const TrainingModel& model, const WhatIfQ
 
 constexpr double as_good = 0.98;
 
-/// Numbers of workers that are looked at: each up to 16, and then in steps of a sixteenth; no further once half as many do as well.
+/// Numbers that are looked at: each up to 16, and then in steps of a sixteenth.
+int next_number(int number) { return number + std::max(number / 16, 1); }
+
+/// No further once half as many workers do as well.
 std::vector<std::pair<int, TrainingReached>> tried_workers(const TrainingModel& model, int most) {
-  constexpr int each = 16;
-  constexpr double hardly_more = 1.005;
+  constexpr int least = 4;
+  constexpr double hardly_more = 1.005;  // times: a judgement
   std::vector<std::pair<int, TrainingReached>> tried;
-  for (int workers = 0; workers <= most; workers += std::max(workers / each, 1)) {
+  for (int workers = 0; workers <= most; workers = next_number(workers)) {
     tried.emplace_back(workers, reached(model, {.workers = workers}));
     const auto half = std::ranges::find_if(tried, [workers](const auto& one) { return one.first >= workers / 2; });
-    if (workers >= 4 && tried.back().second.samples_per_s < hardly_more * half->second.samples_per_s) break;
+    if (workers >= least && tried.back().second.samples_per_s < hardly_more * half->second.samples_per_s) break;
   }
   return tried;
 }
@@ -169,9 +172,9 @@ WhatIfFound find_workers(const TrainingModel& model) {
 
 WhatIfFound find_cores(const TrainingModel& model) {
   WhatIfFound found{"cores", std::nullopt, "cores", ""};
-  constexpr int each = 16;  // as of workers; with a core for each thread no other core changes anything
+  // With a core for each thread no other core changes anything.
   const double most = moved_threads(with_workers(model.path, model.workers));
-  for (int cores = 1; cores <= most; cores += std::max(cores / each, 1)) {
+  for (int cores = 1; cores <= most; cores = next_number(cores)) {
     if (reached(model, {.cores = cores}).bottleneck == "cpu") continue;
     found.value = cores;
     found.then = then_text(model, rates_of(model, {.cores = cores}));

@@ -8,7 +8,7 @@
 #include "core/records/result.hpp"
 #include "core/records/whatif_result.hpp"
 #include "miss_model.hpp"
-#include "models/path/training_path.hpp"
+#include "training_path.hpp"
 #include "whatif.hpp"
 
 namespace dsanalyze {

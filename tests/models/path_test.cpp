@@ -169,3 +169,12 @@ TEST_CASE("supply is read off its curve, over the logarithm of readers, and goes
   CHECK(supply(curve, 1) == doctest::Approx(50));
   CHECK(std::isinf(supply({}, 3)));
 }
+
+TEST_CASE("a process that seldom computes has a core at once beside many that rest now and then") {
+  // Steps of 75 ms that compute for 20 us; four workers, which fill their places and rest, use 85 % of one core.
+  Path path = constant_path(4, 0.004, 0, 0.075);
+  path.cores = {1, slice_on(1)};
+  path.workers.scatter = 0.5;
+  path.steps.threads = 0.00027;
+  CHECK(path_rate_of(path) > 0.97 * 16 / 0.075);
+}

@@ -7,12 +7,11 @@
 #include <functional>
 
 #include "base/error.hpp"
-#include "models/whatif/training_model.hpp"
+#include "training_model.hpp"
 
 namespace dsanalyze {
 namespace {
 
-constexpr int most_moved_ranks = 512;
 constexpr int steps_of_search = 18;  // halvings: to a 250,000th of where was looked
 
 /// The argument in [low, high] at which a falling function comes to `wanted`; an end where it does not.
@@ -35,29 +34,27 @@ Path with_need(Path path, const TrainingPath::Need& need) {
 }
 
 /// What a sample takes each of so many workers, whose loader was drained at that rate: what fewer workers need as long as the interval allows it.
-/// Beyond it either computing or waiting takes as many times as long: that whose half would gain more, as the other one hides behind it.
+/// Beyond it either computing or waiting takes another time, that whose half would gain more, as the other one hides behind it. Neither takes longer
+/// than a worker has for a sample.
 TrainingPath::Need need_of(const Path& path, const TrainingModel::Point& point, double cpu_seconds, double other_seconds) {
-  constexpr double most = 20;  // times
-  const auto drained = [&](double cpu, double other) {
-    return run(with_need(path, {point.workers, {cpu * cpu_seconds, 0}, {other * other_seconds, 0}}), path_seed, Pace::drains);
-  };
+  const auto drained = [&](double cpu, double other) { return run(with_need(path, {point.workers, {cpu, 0}, {other, 0}}), path_seed, Pace::drains); };
   TrainingPath::Need need{point.workers, {cpu_seconds, point.error}, {other_seconds, point.error}};
-  if (std::abs(drained(1, 1) - point.samples_per_s) <= point.error * point.samples_per_s) return need;
-  if (drained(0.5, 1) >= drained(1, 0.5))
-    need.cpu_seconds.value *= argument_of(point.samples_per_s, 0, most, [&](double times) { return drained(times, 1); });
+  if (std::abs(drained(cpu_seconds, other_seconds) - point.samples_per_s) <= point.error * point.samples_per_s) return need;
+  const double alone = path.ranks * std::max(point.workers, 1) / point.samples_per_s;
+  if (drained(cpu_seconds / 2, other_seconds) >= drained(cpu_seconds, other_seconds / 2))
+    need.cpu_seconds.value =
+        argument_of(point.samples_per_s, 0, alone * path.workers.threads, [&](double seconds) { return drained(seconds, other_seconds); });
   else
-    need.other_seconds.value *= argument_of(point.samples_per_s, 0, most, [&](double times) { return drained(1, times); });
+    need.other_seconds.value = argument_of(point.samples_per_s, 0, alone, [&](double seconds) { return drained(cpu_seconds, seconds); });
   return need;
 }
 
 /// Of a worker: libraries that compute in threads of their own take more CPU time for a sample than it takes.
 int worker_threads(const TrainingModel& model) {
-  constexpr double hardly = 0.1;  // of a core: what one thread takes more than a whole one by rounding
-  constexpr double most_threads = 64;
   const auto point = std::ranges::find_if(model.prep, [](const TrainingModel::Point& each) { return each.workers > 0 && each.cpu_seconds; });
   if (point == model.prep.end()) return 1;
   const double used = *point->cpu_seconds * point->samples_per_s / (model.ranks * point->workers);
-  return static_cast<int>(std::clamp(std::ceil(used - hardly), 1.0, std::min(most_threads, std::max(model.cores, 1.0))));
+  return threads_of_cores(std::min(used, model.cores));
 }
 
 /// Of all numbers of workers whose drains tell something.
@@ -86,8 +83,7 @@ std::vector<TrainingPath::Need> needs_of(const TrainingModel& model, const Path&
 /// Steps and hand-over as they were measured. A process that rests for most of a step waits for what an accelerator would: what it computes is the
 /// host's, and no accelerator makes it shorter.
 Path measured_path(const TrainingModel& model) {
-  constexpr double mostly = 0.5;
-  constexpr double most_threads = 256;
+  constexpr double mostly = 0.5;  // of a core
   Path path;
   path.ranks = model.ranks;
   path.cores = {model.cores, model.slice_seconds};
@@ -98,7 +94,7 @@ Path measured_path(const TrainingModel& model) {
   steps.samples = std::max(model.step_samples / model.ranks, 1.0);
   steps.seconds = {steps.samples * model.ranks / model.ingestion, model.ingestion_error};
   if (model.training_cpu && model.shares_cores)
-    steps.threads = std::min({*model.training_cpu * model.ingestion / model.ranks, std::max(model.cores, 1.0), most_threads});
+    steps.threads = std::min({*model.training_cpu * model.ingestion / model.ranks, model.cores, static_cast<double>(most_moved_threads)});
   steps.threads_scale = steps.threads > mostly;
   steps.host_seconds = steps.threads_scale ? model.outside_seconds : std::max(model.outside_seconds, steps.threads * steps.seconds.value);
   steps.goes_ahead = !model.shares_cores;
@@ -108,7 +104,7 @@ Path measured_path(const TrainingModel& model) {
 
 /// How often a step needs a core again: the more often, the longer it takes beside busy workers.
 int wakes_of(Path path, double busy_rate) {
-  constexpr int most_wakes = 24;  // as many as a run has parts of a step (most_parts)
+  constexpr int most_wakes = most_parts;
   for (path.steps.wakes = 1; path.steps.wakes < most_wakes; ++path.steps.wakes)
     if (run(path, path_seed, Pace::busy) <= busy_rate) break;
   return path.steps.wakes;
@@ -117,23 +113,19 @@ int wakes_of(Path path, double busy_rate) {
 }  // namespace
 
 int most_moved_workers(const Path& path) {
-  constexpr double most_workers = 512;
-  constexpr double most_batches = 65'536;
-  constexpr double most_threads = 1024;
+  constexpr double most_batches = 65'536;  // that lie ready, with a place each
   Path alone = path;
   alone.workers.count = 0;
-  const double by_threads = (most_threads - moved_threads(alone)) / path.workers.threads;
-  const double all = std::min({most_workers, most_batches / std::max(path.workers.prefetch, 1), by_threads});
-  return static_cast<int>(std::max(all / path.ranks, 0.0));
+  const double all = std::min(most_batches / std::max(path.workers.prefetch, 1), (most_moved_threads - moved_threads(alone)) / path.workers.threads);
+  return static_cast<int>(std::max(std::floor(all / path.ranks), -1.0));
 }
 
 void require_moved(const Path& path, int workers) {
-  const int most = most_moved_workers(path);
-  if (workers > most || path.ranks > most_moved_ranks)
+  if (workers > most_moved_workers(path))
     throw UsageError(
-        fmt::format("{} workers in each of {} ranks, with {} batches ahead: more than the prediction moves one by one ({} workers): ask for "
-                    "fewer",
-                    workers, path.ranks, path.workers.prefetch, most));
+        fmt::format("{} workers in each of {} ranks, with {} batches ahead and {} threads in a step, are more than the prediction moves one "
+                    "by one: ask for fewer",
+                    workers, path.ranks, path.workers.prefetch, threads_of_cores(path.steps.threads)));
 }
 
 Path with_workers(const TrainingPath& known, int workers) {

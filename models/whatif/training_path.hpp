@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "path.hpp"
+#include "models/path/path.hpp"
 
 namespace dsanalyze {
 
@@ -34,7 +34,7 @@ TrainingPath path_of(const TrainingModel& model);
 /// before. Pure.
 Path with_workers(const TrainingPath& known, int workers);
 
-/// So many workers of each rank are moved one by one, at most; 0 where there are too many ranks, or threads in a step. Pure.
+/// So many workers of each rank are moved one by one, at most; -1 where the ranks alone are too many. Pure.
 int most_moved_workers(const Path& path);
 /// Throws UsageError for more than that. Pure.
 void require_moved(const Path& path, int workers);

@@ -9,9 +9,9 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/statistics.hpp"
-#include "models/whatif/training_model.hpp"
-#include "models/whatif/training_supply.hpp"
-#include "models/whatif/whatif_parts.hpp"
+#include "training_model.hpp"
+#include "training_supply.hpp"
+#include "whatif_parts.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -38,8 +38,9 @@ Path changed(const TrainingModel& model, const TrainingChange& change) {
 Path drawn(Path path, std::uint64_t number) {
   if (number == 0) return path;
   RandomStream random(path_seed * 1'000'003 + number);
-  constexpr double of_half_width = 1 / 1.96;
-  const auto factor = [&](double error) { return std::max(1 + random.normal() * error * of_half_width, 0.05); };
+  constexpr double least = 0.05;  // of a time: a judgement; nothing takes none
+  const double of_half_width = 1 / normal_quantile(0.975);
+  const auto factor = [&](double error) { return std::max(1 + random.normal() * error * of_half_width, least); };
   const double prep = factor(path.workers.cpu_seconds.error);
   path.workers.cpu_seconds.value *= prep;
   path.workers.other_seconds.value *= prep;
@@ -108,7 +109,7 @@ std::size_t bottleneck_of(const Path& path, std::uint64_t number, bool* clear) {
 
 /// Which part of a station it is.
 const char* detail_of(std::size_t station, const Path& path) {
-  constexpr double hardly_busy = 0.3;
+  constexpr double hardly_busy = 0.3;  // of a sample's time: a judgement
   const std::string_view detail = doubled_stations.at(station).detail;
   const double computes = path.workers.cpu_seconds.value / path.workers.threads;
   if (detail == "prep" && computes < hardly_busy * (computes + path.workers.other_seconds.value)) return "latency";
@@ -178,7 +179,7 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   rates.bottleneck = doubled_stations.at(bottleneck).resource;
   rates.detail = detail_of(bottleneck, path);
   rates.too_close = !clear || model.disturbed;
-  constexpr std::uint64_t looks = 4;
+  constexpr std::uint64_t looks = 4;  // draws, of which each costs six runs
   for (std::uint64_t number = 1; number <= looks; ++number)
     rates.too_close |= std::string_view(doubled_stations.at(bottleneck_of(drawn(path, number), number, nullptr)).resource) != rates.bottleneck;
   if (model.waits_for_storage && !model.storage) limit_to_found(model, path.workers.count, rates);
