@@ -175,12 +175,8 @@ DrainedMessage read_drained(JsonObject& object) {
   if (auto cpu = object.optional_object("cpu"))
     message.cpu = {cpu->number("samples", 0, 1e15), to_seconds(instant(*cpu, "thread")), to_seconds(instant(*cpu, "process")),
                    to_seconds(instant(*cpu, "workers"))};
-  const auto take_times = [&object](std::string_view key, std::vector<Nanoseconds>& times) {
-    if (!object.has(key)) return;
-    for (const double taken : object.numbers(key, 0, most_steps, 0, most_nanoseconds)) times.push_back(static_cast<Nanoseconds>(taken));
-  };
-  take_times("takes", message.takes);
-  take_times("busy_takes", message.busy_takes);
+  if (object.has("takes"))
+    for (const double taken : object.numbers("takes", 0, most_steps, 0, most_nanoseconds)) message.takes.push_back(static_cast<Nanoseconds>(taken));
   if (object.has("stages"))
     for (JsonObject& stage : object.objects("stages"))
       message.stages.push_back({stage.text("name"), stage.text("file"), static_cast<int>(stage.integer("line", 0, INT32_MAX)), count(stage, "count"),

@@ -119,9 +119,8 @@ struct DrainedMessage {
     double process_seconds = 0;  ///< of its process, all threads
     double workers_seconds = 0;
   };
-  std::optional<Cpu> cpu{};               ///< nothing where the kernel does not say, or too few batches came
-  std::vector<Nanoseconds> takes{};       ///< of batches that lay ready while the workers rested: what taking each over took
-  std::vector<Nanoseconds> busy_takes{};  ///< the same while the workers prepared further ones
+  std::optional<Cpu> cpu{};          ///< nothing where the kernel does not say, or too few batches came
+  std::vector<Nanoseconds> takes{};  ///< of batches that lay ready while the workers rested: what taking each over took
   /// What the workers were found at.
   struct Stage {
     std::string name;  ///< "RandomResizedCrop", "train.py:23 augment"

@@ -11,8 +11,6 @@ from .shared_memory import error_text
 grace_seconds = min(60.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 60)))
 longest_ready_seconds = 1
 most_taken_over = 4
-most_taken_busy = 16
-busy_pace = 1.15  # Of the time that the workers take for a batch: its successors are being prepared then.
 building = False
 
 
@@ -176,19 +174,12 @@ class _Source:
         return getattr(self._iterator, '_workers', ())
 
     def take_over(self, interval):
-        """Nanoseconds in which batches that lie ready are taken over, one by one: first while the workers prepare further ones, then while they rest.
-        `interval` is what the workers took for a batch, in seconds. Mapping its memory is part of it. A batch that comes through a pipe, as arrays do that are no tensors, takes the more of
-        it the larger it is; and a worker that has to hand a tensor over may wait for a core."""
-        busy, resting = [], []
-        queue = getattr(self._iterator, '_data_queue', None)
-        if queue is None:
-            return busy, resting
+        """Nanoseconds in which batches that lie ready are taken over, one by one, while the workers rest. `interval` is what they took for a batch, in seconds. Mapping its memory is part
+        of it. A batch that comes through a pipe, as arrays do that are no tensors, takes the more of it the larger it is."""
+        times = []
+        if getattr(self._iterator, '_data_queue', None) is None:
+            return times
         try:
-            pace = busy_pace * interval
-            for _ in range(min(most_taken_busy, int(longest_ready_seconds / pace))):
-                time.sleep(pace)
-                if not self._take_timed(busy):
-                    return busy, resting
             # The worker whose batch is taken prepares again, and would hand the next one over late: each gives one, then all may rest.
             at_a_time = max(1, len(self.workers()))
             left = longest_ready_seconds
@@ -199,11 +190,11 @@ class _Source:
                     break
                 time.sleep(until_ready)
                 for _ in range(min(at_a_time, most_taken_over - begin)):
-                    if not self._lies_ready() or not self._take_timed(resting):
-                        return busy, resting
+                    if not self._lies_ready() or not self._take_timed(times):
+                        return times
         except Exception:  # P has been measured; a worker that dies now takes nothing from it.
             pass
-        return busy, resting
+        return times
 
     def _lies_ready(self):
         iterator = self._iterator
@@ -296,7 +287,7 @@ def drain(records, workers, batches, seconds, which):
     """
     warm = which == 'warm'
     times, samples, restarts, error = [], [], [], None
-    takes = busy_takes = ()
+    takes = []
     used = None
     main = time.thread_time_ns()
     start = now()
@@ -335,12 +326,12 @@ def drain(records, workers, batches, seconds, which):
     main = time.thread_time_ns() - main
     batch = None
     if error is None and not warm and workers and len(times) > 1 and len(sources) == 1:
-        busy_takes, takes = sources[0].take_over((times[-1] - times[0]) / (len(times) - 1) / 1e9)
+        takes = sources[0].take_over((times[-1] - times[0]) / (len(times) - 1) / 1e9)
     message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts,
                'error': error}
     if used is not None:
         message['cpu'] = used
-    message['takes'], message['busy_takes'] = list(takes), list(busy_takes)
+    message['takes'] = takes
     message['repeats'] = error is None and repeats is not None and repeats.found()
     message['stages'] = []
     for source in sources:

@@ -188,12 +188,11 @@ struct WorkerPoint {
   int workers = 0;
   double samples_per_s = 0;
   Interval ci95_samples_per_s;
-  std::optional<double> main_thread_seconds_per_sample{};     ///< CPU time of the thread that takes the batches: collecting
-  std::optional<double> process_seconds_per_sample{};         ///< CPU time of the training process, all threads: pinning, too
-  std::optional<double> workers_seconds_per_sample{};         ///< CPU time of all workers
-  std::optional<double> take_over_seconds_per_sample{};       ///< of a batch that lies ready, until the training process has it
-  std::optional<double> busy_take_over_seconds_per_sample{};  ///< the same while the workers prepare further batches
-  std::optional<double> start_seconds{};                      ///< until the first batch, with starting the workers
+  std::optional<double> main_thread_seconds_per_sample{};  ///< CPU time of the thread that takes the batches: collecting
+  std::optional<double> process_seconds_per_sample{};      ///< CPU time of the training process, all threads: pinning, too
+  std::optional<double> workers_seconds_per_sample{};      ///< CPU time of all workers
+  std::optional<double> take_over_seconds_per_sample{};    ///< of a batch that lies ready, until the training process has it
+  std::optional<double> start_seconds{};                   ///< until the first batch, with starting the workers
 };
 
 /// A file or folder that the words of a launched command name, or that makes its loader, as it was when the command was profiled.

@@ -51,19 +51,8 @@ RunRecord prep_run(const Drains& drains, const RateRecord& rate) {
   return all;
 }
 
-/// Of workers that rest every batch takes about as long, but for one that did not lie ready after all.
-Nanoseconds resting_take(const std::vector<Nanoseconds>& sorted) { return sorted[(sorted.size() - 1) / 2]; }
-
-/// Of busy ones some come at once and some late, so all count but the few that took longest.
-Nanoseconds busy_take(const std::vector<Nanoseconds>& sorted) {
-  constexpr std::size_t left_out_of = 8;
-  const std::size_t counted = sorted.size() - sorted.size() / left_out_of;
-  return std::accumulate(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(counted), Nanoseconds{0}) / static_cast<Nanoseconds>(counted);
-}
-
-/// Seconds a sample, of the rank that takes longest.
-std::optional<double> take_over_seconds(const Drains& drains, std::vector<Nanoseconds> DrainedMessage::*times,
-                                        Nanoseconds (*typical)(const std::vector<Nanoseconds>&)) {
+/// Seconds a sample, of the rank that takes longest. Every batch takes about as long, but for one that did not lie ready after all.
+std::optional<double> take_over_seconds(const Drains& drains) {
   struct Taken {
     double samples = 0;
     double batches = 0;
@@ -75,13 +64,13 @@ std::optional<double> take_over_seconds(const Drains& drains, std::vector<Nanose
       Taken& taken = by_rank[rank];
       taken.samples += std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
       taken.batches += static_cast<double>(drained.samples.size());
-      taken.times.insert(taken.times.end(), (drained.*times).begin(), (drained.*times).end());
+      taken.times.insert(taken.times.end(), drained.takes.begin(), drained.takes.end());
     }
   std::optional<double> longest;
   for (auto& [rank, taken] : by_rank) {
     if (taken.times.empty() || taken.samples <= 0) continue;
     std::ranges::sort(taken.times);
-    longest = std::max(longest.value_or(0), to_seconds(typical(taken.times)) * taken.batches / taken.samples);
+    longest = std::max(longest.value_or(0), to_seconds(taken.times[(taken.times.size() - 1) / 2]) * taken.batches / taken.samples);
   }
   return longest;
 }
@@ -109,8 +98,7 @@ void take_cpu(const Drains& drains, WorkerPoint& point) {
       if (!drained.delivered.empty())
         point.start_seconds = std::max(point.start_seconds.value_or(0), to_seconds(drained.delivered.front() - drained.begin));
   if (samples > 0 && cpu_seconds > 0) point.main_thread_seconds_per_sample = cpu_seconds / samples;
-  point.take_over_seconds_per_sample = take_over_seconds(drains, &DrainedMessage::takes, &resting_take);
-  point.busy_take_over_seconds_per_sample = take_over_seconds(drains, &DrainedMessage::busy_takes, &busy_take);
+  point.take_over_seconds_per_sample = take_over_seconds(drains);
   if (!known || steady_samples <= 0) return;
   point.main_thread_seconds_per_sample = steady.thread_seconds / steady_samples;
   point.process_seconds_per_sample = steady.process_seconds / steady_samples;

@@ -158,7 +158,6 @@ struct Fields<WorkerPoint> {
                                    field("process_seconds_per_sample", &R::process_seconds_per_sample).omitted(),
                                    field("workers_seconds_per_sample", &R::workers_seconds_per_sample).omitted(),
                                    field("take_over_seconds_per_sample", &R::take_over_seconds_per_sample).omitted(),
-                                   field("busy_take_over_seconds_per_sample", &R::busy_take_over_seconds_per_sample).omitted(),
                                    field("start_seconds", &R::start_seconds).omitted()};
 };
 
