@@ -76,7 +76,7 @@ struct Path {
 /// Threads that one run moves one by one, at most: so many take it less than a second (a judgement of what an answer may cost).
 inline constexpr int most_moved_threads = 1024;
 /// Of a batch, in each of which a worker reads, computes and waits, and of a step: a resolution (a judgement).
-inline constexpr std::size_t most_parts = 24;
+inline constexpr std::size_t most_parts = 12;
 
 /// That compute at once at most: of workers, and of steps.
 double moved_threads(const Path& path);
@@ -94,7 +94,7 @@ enum class Pace {
 };
 
 /// Samples/s of all ranks in the long run; infinite where nothing takes any time. Moves some hundred batches through the path by discrete events.
-/// Equal arguments give equal rates. Pure; 0.03 to 0.3 ms of up to eight workers. Of more, batches have fewer parts and turns on the cores last
+/// Equal arguments give equal rates. Pure; 0.1 to 1 ms of up to eight workers. Of more, batches have fewer parts and turns on the cores last
 /// longer: the others fill in.
 double run(const Path& path, std::uint64_t seed, Pace pace = Pace::trains);
 

@@ -20,7 +20,7 @@ double crowd_of(const Path& path) {
 
 /// Of a batch or a step that computes for long, not every slice is moved.
 double turn_of(const Path& path) {
-  constexpr double most_turns = 64;  // a resolution: with 256 the kept rows' errors are the same (tests/corpus/predictions)
+  constexpr double most_turns = 32;  // a resolution: with 64 and 256 the kept rows' errors are the same (tests/corpus/predictions)
   const double computed = std::max({path.steps.samples * path.workers.cpu_seconds.value,
                                     std::max(step_seconds(path.steps), path.steps.seconds.value) * path.steps.threads, path.handover.cpu_seconds});
   return std::max(path.cores.slice_seconds, computed / most_turns) * crowd_of(path);

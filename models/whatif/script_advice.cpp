@@ -11,9 +11,8 @@ namespace dsanalyze {
 namespace {
 
 /// A part of all of the training's time is saved, between epochs too. Prep has less time for a step then. How often it happens is known to one time.
-GainRecord gain_without(const ScriptCostRecord& cost, double saved, const TrainingModel& model) {
+GainRecord gain_without(const ScriptCostRecord& cost, double saved, const TrainingModel& model, const TrainingRates& now) {
   constexpr double most = 0.99;
-  const TrainingRates now = rates_of(model, {});
   const double error = saved / static_cast<double>(cost.count);
   const double found = cost.training_samples_per_s;
   const auto rate = [&](double fraction) { return std::min(found / (1 - std::clamp(fraction, 0.0, most)), std::max(now.prep, found)); };
@@ -36,24 +35,24 @@ void add_cost(const ScriptCostRecord& cost, std::string code, std::string text, 
 
 }  // namespace
 
-void advise_script(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+void advise_script(const ProfileResult& profile, const TrainingModel& model, const TrainingRates& now, std::vector<AdviceRecord>& list) {
   for (const ScriptCostRecord& cost : profile.script_costs) {
     if (cost.training_samples_per_s <= 0 || cost.count == 0) continue;
     if (cost.what == ScriptCostRecord::What::save)
       add_cost(cost, "slow-checkpoint",
                fmt::format("writes a checkpoint in {} each time, which is {} of the time: write it more rarely, or let a thread write a copy.",
                            format_seconds(cost.seconds_each), format_share(cost.fraction)),
-               gain_without(cost, cost.fraction, model), list);
+               gain_without(cost, cost.fraction, model, now), list);
     else if (const int workers = std::max(model.workers, 1); cost.workers == 0)
       add_cost(cost, "validation-workers",
                fmt::format("num_workers={}, persistent_workers=True: loops over this loader take {} of the time and wait {} of that for its batches, "
                            "as it has no workers.",
                            workers, format_share(cost.fraction), format_share(cost.waited_fraction)),
-               gain_without(cost, saved_with_workers(cost, workers), model), list);
+               gain_without(cost, saved_with_workers(cost, workers), model, now), list);
   }
 }
 
-void advise_own_loader(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+void advise_own_loader(const ProfileResult& profile, const TrainingModel& model, const TrainingRates& now, std::vector<AdviceRecord>& list) {
   if (!profile.own_prep || profile.own_prep->samples_per_s <= 0) return;
   const OwnPrepRecord& prep = *profile.own_prep;
   // Threads of the training process: no worker hands a batch over.
@@ -63,7 +62,7 @@ void advise_own_loader(const ProfileResult& profile, const TrainingModel& model,
   own.path.needs = {{own.workers, {model.ranks * own.workers / prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)}, {}}};
   own.path.from_workers = {};
   const TrainingRates rates = rates_of(own, {});
-  const GainRecord gain = gain_of(model, rates, false);
+  const GainRecord gain = gain_of(model, now, rates, false);
   if (!worthwhile(model, gain)) return;
   const LoaderRecord& loader = *profile.loader;
   std::string text = fmt::format(

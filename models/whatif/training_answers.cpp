@@ -211,8 +211,7 @@ WhatIfFound find_storage(const TrainingModel& model) {
   WhatIfFound found{"storage", std::nullopt, "bytes/s", ""};
   const auto change = [](double rate) { return TrainingChange{.storage_bytes_per_s = rate}; };
   const TrainingModel::Storage& storage = *model.storage;
-  const TrainingRates here = rates_of(model, {});
-  if (here.miss_fraction <= 0) {
+  if (miss_fraction_of(model, {}) <= 0) {
     found.value = 0;
     found.then = "its data fits in the page cache: after the first epoch nothing comes from storage";
     return found;
@@ -238,13 +237,13 @@ WhatIfFound find_one(const TrainingModel& model, const std::string& what) {
 /// Whether the training as found read another part of its data from storage than it will in the long run.
 bool starts_unsteady(const TrainingModel& model) {
   constexpr double apart = 0.05;
-  return model.storage && std::abs(model.storage->found_fraction - rates_of(model, {}).miss_fraction) > apart;
+  return model.storage && std::abs(model.storage->found_fraction - miss_fraction_of(model, {})) > apart;
 }
 
 void find_unsteady_start(const TrainingModel& model, WhatIfResult& result) {
   if (!starts_unsteady(model)) return;
   const TrainingModel::Storage& storage = *model.storage;
-  const double misses = rates_of(model, {}).miss_fraction;
+  const double misses = miss_fraction_of(model, {});
   result.findings.push_back(
       {"as-found-not-steady", Finding::Severity::info,
        fmt::format(
@@ -254,7 +253,7 @@ void find_unsteady_start(const TrainingModel& model, WhatIfResult& result) {
 }
 
 void find_idle_storage(const TrainingModel& model, const WhatIfQuestion& question, WhatIfResult& result) {
-  if (question.storage.empty() || rates_of(model, {}).miss_fraction > 0) return;
+  if (question.storage.empty() || miss_fraction_of(model, {}) > 0) return;
   result.findings.push_back(
       {"storage-not-read", Finding::Severity::info,
        fmt::format("An epoch reads {}, which fits in the page cache ({}): after the first epoch nothing comes from storage, and another one "
@@ -301,8 +300,8 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
       "path of a launched training, moved batch by batch: workers fetch and prepare in turn, share the cores with the training's own process, and "
       "hand "
       "over in order; without workers they take turns; 32 draws of the measured values; the time between epochs is left out";
-  result.rates = {model.ingestion, rates_of(model, {}).prep, 0, 0};
   result.answers.push_back(answer_of(model, {}));
+  result.rates = {model.ingestion, result.answers.front().prep, 0, 0};
   for (const TrainingChange& change : changes_of(model, question)) result.answers.push_back(answer_of(model, change));
   std::stable_sort(result.answers.begin() + 1, result.answers.end(),
                    [](const WhatIfAnswer& left, const WhatIfAnswer& right) { return left.samples_per_s > right.samples_per_s; });
@@ -324,7 +323,7 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
 std::optional<SteadyRecord> steady_of(const TrainingModel& model) {
   if (!starts_unsteady(model)) return std::nullopt;
   const WhatIfAnswer steady = answer_of(model, {});
-  return SteadyRecord{rates_of(model, {}).miss_fraction, steady.samples_per_s, steady.ci95_samples_per_s, steady.stalls.fetch};
+  return SteadyRecord{miss_fraction_of(model, {}), steady.samples_per_s, steady.ci95_samples_per_s, steady.stalls.fetch};
 }
 
 std::optional<FixRecord> fix_of(const TrainingModel& model) {

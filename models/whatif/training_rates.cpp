@@ -28,9 +28,7 @@ Path changed(const TrainingModel& model, const TrainingChange& change) {
   path.storage.curve = std::move(supplied.curve);
   path.storage.most = supplied.most;
   path.storage.error = storage.error;
-  const double here = static_cast<double>(storage.page_cache_bytes) / static_cast<double>(storage.dataset_bytes);
-  path.storage.miss_fraction =
-      storage.misses.at(static_cast<std::size_t>(change.order.value_or(storage.order))).storage_share(change.cached.value_or(here));
+  path.storage.miss_fraction = miss_fraction_of(model, change);
   return path;
 }
 
@@ -137,6 +135,13 @@ void limit_to_found(const TrainingModel& model, int workers, TrainingRates& rate
 }
 
 }  // namespace
+
+double miss_fraction_of(const TrainingModel& model, const TrainingChange& change) {
+  if (!model.storage) return 0;
+  const TrainingModel::Storage& storage = *model.storage;
+  const double here = static_cast<double>(storage.page_cache_bytes) / static_cast<double>(storage.dataset_bytes);
+  return storage.misses.at(static_cast<std::size_t>(change.order.value_or(storage.order))).storage_share(change.cached.value_or(here));
+}
 
 TrainingReached reached(const TrainingModel& model, const TrainingChange& change) {
   require_possible(model, change);
