@@ -249,7 +249,7 @@ void predict(SearchPoint& point, const RateModel& model, const SearchQuestion& q
   std::optional<whatif::Evaluation> best;
   for (const PartitionMode mode : partition_modes(model, setup, base)) {
     setup.partition = mode;
-    const whatif::Evaluation evaluation = whatif::evaluate(model, setup);
+    const whatif::Evaluation evaluation = whatif::bounds(model, setup);
     if (best && evaluation.rule.samples_per_s <= best->rule.samples_per_s * (1 + no_difference)) continue;
     best = evaluation;
     point.setup.partition = mode;

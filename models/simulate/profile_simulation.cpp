@@ -11,9 +11,7 @@
 namespace dsanalyze {
 namespace {
 
-/// An epoch of fewer batches is mostly its beginning and end; more samples than this change nothing but the time that simulating takes.
-constexpr std::uint32_t most_samples = 200'000;
-constexpr std::uint64_t steady_samples = 150'000;  ///< draws enough that their mean is that of the distribution, to half a percent
+constexpr std::uint64_t steady_samples = 25'000;  ///< draws enough that the mean of times as scattered as they are long is right to a percent
 
 bool is_whole(double value) { return value >= 1 && std::abs(value - std::round(value)) < 1e-6; }
 
@@ -77,29 +75,15 @@ SimulatedPrep prep_of(const ProfileResult& profile, const ProfileSettings& setti
   return prep;
 }
 
-std::uint32_t simulated_samples(const ProfileResult& profile) {
+/// Of the profile's subset, as many as an epoch needs that is not mostly its beginning and end.
+std::uint32_t simulated_samples(const ProfileResult& profile, const ProfileSettings& settings) {
+  constexpr std::uint64_t steps = 100, least = 10'000, most = 200'000;
   const std::uint64_t subset = profile.dataset.subset_samples > 0 ? profile.dataset.subset_samples : profile.dataset.samples;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(subset, most_samples));
+  const auto step = static_cast<std::uint64_t>(settings.batch_size) * static_cast<std::uint64_t>(settings.accelerators);
+  return static_cast<std::uint32_t>(std::min(subset, std::clamp(steps * step, least, most)));
 }
 
 bool has_policy(CacheKind kind) { return kind != CacheKind::page; }
-
-WhatIfAnswer::Simulated simulated_answer(const ProfileResult& profile, const EpochSetup& setup, const WhatIfAnswer& answer) {
-  const EpochSimulation simulation = simulate_epochs(setup);
-  const SimulatedVerdict verdict = simulate_verdict(setup, simulation);
-  WhatIfAnswer::Simulated simulated;
-  simulated.samples_per_s = simulation.steady.samples_per_s;
-  const double propagated = (answer.ci95_samples_per_s.high - answer.ci95_samples_per_s.low) / 2 / answer.samples_per_s;
-  const double half = simulated.samples_per_s * std::hypot(propagated, profile.settings.prep == Seam::real ? real_run_error : simulator_error);
-  simulated.ci95_samples_per_s = {std::max(0.0, simulated.samples_per_s - half), simulated.samples_per_s + half};
-  simulated.stall_p50_seconds = simulation.steady.stall_p50_seconds;
-  simulated.stall_p99_seconds = simulation.steady.stall_p99_seconds;
-  simulated.stall_epoch_boundary_seconds = simulation.steady.boundary_stall_seconds;
-  simulated.first_batch_seconds = simulation.first_batch_seconds;
-  simulated.bottleneck = resource_name(verdict.rule.resource);
-  simulated.too_close = verdict.too_close || answer.too_close;
-  return simulated;
-}
 
 /// Only what the answer says: it is of one job alone unless it asks for several, whatever the profile ran.
 void take_jobs(const WhatIfChange& change, ProfileSettings& settings) {
@@ -126,23 +110,22 @@ void leave_ranks(ProfileSettings& settings) {
   settings.network_bytes_per_s = alone.network_bytes_per_s;
 }
 
-double disagreement(const WhatIfAnswer& answer) {
-  return answer.simulated && answer.samples_per_s > 0 ? std::fabs(answer.simulated->samples_per_s / answer.samples_per_s - 1) : 0;
-}
+/// How far the answer lies below the lowest of its rates.
+double disagreement(const WhatIfAnswer& answer) { return answer.simulated ? std::fabs(answer.samples_per_s / lowest_rate(answer) - 1) : 0; }
 
-/// Why the simulator says something else than the closed form, sentences.
+/// Why the answer is not the lowest of its rates, sentences.
 std::string why_different(const EpochSetup& setup, const WhatIfAnswer& answer) {
   EpochSetup even = setup;
   even.storage.request_seconds = ServiceTimes::constant(setup.storage.request_seconds.mean(), "seconds a request");
   const double with_even = setup.storage.kind == SimulatedStorage::Kind::measured ? simulate_epochs(even).steady.samples_per_s : 0;
   const std::uint64_t step = std::uint64_t{setup.batch_size} * setup.accelerators.count;
   const std::uint64_t steps = (setup.samples + step - 1) / step;
-  if (with_even > answer.simulated->samples_per_s * (1 + notable_difference)) {
+  if (with_even > answer.samples_per_s * (1 + notable_difference)) {
     std::string why = fmt::format(
         "Batches are delivered in order, so one that waits for slow requests delays those behind it, which {} batches of prefetch do not cover: with "
         "every request at its mean of {} it is {} samples/s.",
         setup.prefetch_batches, format_seconds(setup.storage.request_seconds.mean()), format_number(with_even));
-    if (with_even < answer.samples_per_s * (1 - notable_difference))
+    if (with_even < lowest_rate(answer) * (1 - notable_difference))
       why += fmt::format(" The rest is that epochs of {} steps are short: all fetches settle at the end of each.", steps);
     if (answer.change.storage_factor || answer.change.storage_bytes_per_s)
       why += " How requests differ was measured at another speed of storage and is scaled with it, so this part is an estimate.";
@@ -150,20 +133,8 @@ std::string why_different(const EpochSetup& setup, const WhatIfAnswer& answer) {
   }
   return fmt::format(
       "F, P and G are close to each other there, or {} batches of prefetch are few, or epochs of {} steps are short: all fetches settle "
-      "at the end of each. The simulator's figures are the ones to believe.",
+      "at the end of each.",
       setup.prefetch_batches, steps);
-}
-
-std::optional<Finding> disagreement_finding(const ProfileResult& profile, const WhatIfResult& result, std::uint32_t samples) {
-  const auto count = std::ranges::count_if(result.answers, [](const WhatIfAnswer& answer) { return disagreement(answer) > notable_difference; });
-  if (count == 0) return std::nullopt;
-  const WhatIfAnswer& worst = *std::ranges::max_element(result.answers, {}, disagreement);
-  return Finding{"simulator-disagrees", Finding::Severity::warning,
-                 fmt::format("Of {} configurations the epoch simulator and the closed form differ by more than {} in {}, by up to {}: {} samples/s "
-                             "simulated, {} by the closed form. {}",
-                             result.answers.size(), format_share(notable_difference), count, format_share(disagreement(worst)),
-                             format_number(worst.simulated->samples_per_s), format_number(worst.samples_per_s),
-                             why_different(*simulated_setup(profile, worst, samples), worst))};
 }
 
 }  // namespace
@@ -209,10 +180,14 @@ ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswe
   return changed;
 }
 
-std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const WhatIfAnswer& answer, std::uint32_t samples) {
-  const ChangedSettings changed = changed_settings(profile, answer);
+std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const WhatIfAnswer& answer) {
+  WhatIfAnswer in_place = answer;
+  if (profile.settings.storage == Seam::real) in_place.change.request_bytes.reset();  // The answer's S has it.
+  const ChangedSettings changed = changed_settings(profile, in_place);
   const ProfileSettings& settings = changed.settings;
-  if (!changed.why_not.empty() || runs_jobs(settings) || !has_policy(settings.cache) || samples == 0) return std::nullopt;
+  if (!changed.why_not.empty() || runs_jobs(settings) || !has_policy(settings.cache)) return std::nullopt;
+  const std::uint32_t samples = simulated_samples(profile, settings);
+  if (samples == 0) return std::nullopt;
   EpochSetup setup;
   setup.samples = samples;
   setup.sample_bytes = with_mean(profile.distributions.sample_bytes, profile.dataset.mean_sample_bytes, "bytes of a sample");
@@ -235,6 +210,22 @@ std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const Wh
   return setup;
 }
 
+void simulate(const ProfileResult& profile, WhatIfAnswer& answer) {
+  const std::optional<EpochSetup> setup = simulated_setup(profile, answer);
+  if (!setup) return;
+  const EpochSimulation simulation = simulate_epochs(*setup);
+  const SimulatedVerdict verdict = simulate_verdict(*setup, simulation);
+  const double propagated = (answer.ci95_samples_per_s.high - answer.ci95_samples_per_s.low) / 2 / answer.samples_per_s;
+  const double half = std::hypot(propagated, profile.settings.prep == Seam::real ? real_run_error : simulator_error);
+  answer.samples_per_s = simulation.steady.samples_per_s;
+  answer.ci95_samples_per_s = {answer.samples_per_s * std::max(1 - half, 0.0), answer.samples_per_s * (1 + half)};
+  answer.bottleneck = resource_name(verdict.rule.resource);
+  answer.too_close |= verdict.too_close;
+  if (answer.ingestion) answer.stalls = verdict.stalls;
+  answer.simulated = WhatIfAnswer::Simulated{simulation.steady.stall_p50_seconds, simulation.steady.stall_p99_seconds,
+                                             simulation.steady.boundary_stall_seconds, simulation.first_batch_seconds};
+}
+
 WhatIfAnswer at_prep_speed(const ProfileResult& profile, const WhatIfAnswer& answer, double factor) {
   WhatIfAnswer other = answer;
   other.prep *= factor;
@@ -243,19 +234,19 @@ WhatIfAnswer at_prep_speed(const ProfileResult& profile, const WhatIfAnswer& ans
   other.samples_per_s = rule.samples_per_s;
   other.ci95_samples_per_s = {answer.ci95_samples_per_s.low * change, answer.ci95_samples_per_s.high * change};
   other.bottleneck = resource_name(rule.resource);
-  if (!answer.simulated) return other;
-  if (const auto setup = simulated_setup(profile, other, simulated_samples(profile))) other.simulated = simulated_answer(profile, *setup, other);
+  if (answer.simulated) simulate(profile, other);
   return other;
 }
 
-void simulate_answers(const ProfileResult& profile, WhatIfResult& result, const std::function<void(double done)>& progress) {
-  const std::uint32_t samples = simulated_samples(profile);
-  for (std::size_t i = 0; i < result.answers.size(); ++i) {
-    WhatIfAnswer& answer = result.answers[i];
-    if (const auto setup = simulated_setup(profile, answer, samples)) answer.simulated = simulated_answer(profile, *setup, answer);
-    if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(result.answers.size()));
-  }
-  if (auto finding = disagreement_finding(profile, result, samples)) result.findings.push_back(std::move(*finding));
+std::optional<Finding> below_rates_finding(const ProfileResult& profile, const std::vector<WhatIfAnswer>& answers) {
+  const auto count = std::ranges::count_if(answers, [](const WhatIfAnswer& answer) { return disagreement(answer) > notable_difference; });
+  if (count == 0) return std::nullopt;
+  const WhatIfAnswer& worst = *std::ranges::max_element(answers, {}, disagreement);
+  return Finding{
+      "below-the-rates", Finding::Severity::warning,
+      fmt::format("{} of {} configurations are predicted more than {} away from min(F, P, G), by up to {}: {} samples/s instead of {}. {}", count,
+                  answers.size(), format_share(notable_difference), format_share(disagreement(worst)), format_number(worst.samples_per_s),
+                  format_number(lowest_rate(worst)), why_different(*simulated_setup(profile, worst), worst))};
 }
 
 }  // namespace dsanalyze

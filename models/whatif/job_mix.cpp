@@ -117,7 +117,7 @@ MixAnswer independent_answer(const MixCase& mix) {
   const std::vector<double> ends = independent_ends(mix.jobs, [&mix](std::uint32_t running) {
     whatif::Setup setup = mix.setup;
     setup.jobs = running;
-    const whatif::Evaluation evaluation = whatif::evaluate(mix.model, setup);
+    const whatif::Evaluation evaluation = whatif::bounds(mix.model, setup);
     return std::min(evaluation.prep.value, evaluation.fetch.value);
   });
   const std::size_t fastest = fastest_of(mix.jobs);
@@ -136,12 +136,6 @@ MixAnswer independent_answer(const MixCase& mix) {
 
 bool alike(const MixedJob& one, const MixedJob& other) {
   return one.samples == other.samples && one.batch_size == other.batch_size && one.epochs == other.epochs;
-}
-
-bool in_step(const MixCase& mix) {
-  return std::ranges::all_of(mix.jobs, [&first = mix.jobs.front()](const MixedJob& job) {
-    return alike(first, job) && job.samples_per_s == first.samples_per_s && job.arrival_seconds == first.arrival_seconds;
-  });
 }
 
 /// All read the same batches, from when the last has come.
@@ -163,33 +157,6 @@ MixAnswer coordinated_answer(const MixCase& mix) {
   answer.method = by_closed_form;
   answer.prepared_per_sample = each;
   answer.prepared_per_fastest = 1;
-  add_up(mix, answer);
-  return answer;
-}
-
-/// One job, jobs in step, or two at their own speeds.
-bool has_closed_form(const MixCase& mix, double staging) {
-  if (mix.jobs.size() == 1 || in_step(mix)) return true;
-  if (mix.jobs.size() > 2 || staging > 0) return false;
-  return mix.jobs[0].batch_size == mix.jobs[1].batch_size && mix.jobs[0].samples_per_s + mix.jobs[1].samples_per_s <= mix.supply();
-}
-
-MixAnswer closed_answer(const MixCase& mix) {
-  MixAnswer answer;
-  answer.method = by_closed_form;
-  double drawn = 0;
-  for (const MixedJob& job : mix.jobs) {
-    answer.jobs.push_back({0, drawn_by(job) / std::min(job.samples_per_s, mix.supply()), 1 / static_cast<double>(mix.jobs.size())});
-    drawn += drawn_by(job);
-  }
-  answer.prepared_per_sample = answer.jobs.front().prepared_per_sample;
-  answer.prepared_per_fastest = 1;
-  if (!in_step(mix)) {
-    const TwoJobsShared shared = two_jobs_shared(mix.jobs[0], mix.jobs[1]);
-    for (std::size_t i = 0; i < 2; ++i) answer.jobs[i].prepared_per_sample = 1 - shared.shared / 2 / drawn_by(mix.jobs[i]);
-    answer.prepared_per_sample = (drawn - shared.shared) / drawn;
-    answer.prepared_per_fastest = shared.prepared_per_fastest;
-  }
   add_up(mix, answer);
   return answer;
 }
@@ -239,14 +206,9 @@ void add_dependent(const MixCase& mix, const JobMixQuestion& question, const std
   for (const double staging : sizes) {
     for (const StagingPolicy policy : policies) {
       if (staging == 0 && policy != policies.front()) continue;  // nothing is kept: the policy decides nothing
-      const auto add = [&](MixAnswer answer) {
-        answer.staging_fraction = staging;
-        answer.staging_policy = enum_name(policy);
-        answers.push_back(std::move(answer));
-      };
-      const bool closed = has_closed_form(mix, staging);
-      if (closed) add(closed_answer(mix));
-      if (!closed || question.simulate) add(simulated_mix_answer(mix, staging, policy, question.seed, progress));
+      MixAnswer& answer = answers.emplace_back(simulated_mix_answer(mix, staging, policy, question.seed, progress));
+      answer.staging_fraction = staging;
+      answer.staging_policy = enum_name(policy);
     }
   }
 }

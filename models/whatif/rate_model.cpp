@@ -136,6 +136,7 @@ RateModel rate_model(const ProfileResult& profile) {
   const ProfileSettings& settings = profile.settings;
 
   RateModel model;
+  model.profile = std::make_shared<const ProfileResult>(profile);
   model.rates = {std::nullopt, prep.samples_per_s, cache.samples_per_s, storage.samples_per_s};
   model.prep_error = relative_error(prep);
   model.cache_error = relative_error(cache);

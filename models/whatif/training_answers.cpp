@@ -161,8 +161,8 @@ WhatIfFound find_workers(const TrainingModel& model) {
     const char* const limit = rates.detail == "delivery" ? "the training processes, which take the batches over, are the limit"
                               : rates.detail == "cores" || rates.detail == "prep" ? "the cores are the limit"
                                                                                   : "more of them were not looked at";
-    found.then = fmt::format("no number of workers keeps prep from being the bottleneck: {} of them reach {} samples/s [P], and {}", workers,
-                             format_rate(rates.prep, rates.ci95_prep), limit);
+    found.then =
+        fmt::format("prep stays the bottleneck: {} workers reach {} samples/s [P], and {}", workers, format_rate(rates.prep, rates.ci95_prep), limit);
     return found;
   }
   found.value = workers;
@@ -181,7 +181,7 @@ WhatIfFound find_cores(const TrainingModel& model) {
     return found;
   }
   const bool workers_alone = rates_of(model, {.workers = enough_workers(model, most_moved_workers(model.path.found))}).bottleneck != "cpu";
-  found.then = fmt::format("with {} workers no number of cores keeps prep from being the bottleneck: ask for {}", model.workers,
+  found.then = fmt::format("with {} workers prep stays the bottleneck: ask for {}", model.workers,
                            workers_alone ? "--find workers" : "more of both (--all --workers LIST --cores LIST)");
   return found;
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "core/records/rate_text.hpp"
+#include "models/simulate/profile_simulation.hpp"
 #include "whatif_parts.hpp"
 
 namespace dsanalyze {
@@ -16,6 +17,7 @@ using whatif::Step;
 using whatif::Variant;
 
 constexpr std::size_t most_combinations = 100'000;
+constexpr std::size_t most_moved = 1'000;  // of a profile, of which each takes 10 to 50 ms
 
 std::vector<Variant> one_at_a_time(const Variant& base, const std::vector<std::vector<Step>>& lists) {
   std::vector<Variant> variants;
@@ -56,8 +58,7 @@ void leave_out_impossible(const RateModel& model, std::vector<Variant>& variants
                       fmt::format("{} of {} configurations were left out, for they cannot be: {}.", asked - variants.size(), asked, reason)});
 }
 
-WhatIfAnswer answer_for(const RateModel& model, const Variant& variant, std::optional<double> base_rate) {
-  const Evaluation evaluation = whatif::evaluate(model, variant.setup);
+WhatIfAnswer answer_for(const RateModel& model, const Variant& variant, const Evaluation& evaluation) {
   WhatIfAnswer answer;
   answer.change = variant.change;
   if (evaluation.ingestion) answer.ingestion = evaluation.ingestion->value;
@@ -72,13 +73,13 @@ WhatIfAnswer answer_for(const RateModel& model, const Variant& variant, std::opt
   if (evaluation.rule.resource == Resource::gpu && evaluation.by_transfer) answer.detail = "transfer";
   answer.too_close = evaluation.too_close;
   answer.extrapolation = whatif::extrapolation(model, variant.change);
-  if (answer.ingestion) answer.stalls = stall_shares(answer.fetch, answer.prep, *answer.ingestion);
+  answer.stalls = evaluation.stalls;
+  answer.simulated = evaluation.simulated;
   if (const auto& jobs = evaluation.jobs)
     answer.jobs = {jobs->samples_per_s_per_job, jobs->reads_over_dataset, jobs->prepared_over_dataset, jobs->prepared_batches};
   if (const auto& servers = evaluation.servers)
     answer.servers = {servers->samples_per_s_server, fetch_part_name(servers->fetch_part), servers->storage_bytes_server_epoch,
                       servers->network_bytes_server_epoch, servers->slowest_excess};
-  if (base_rate) answer.speedup = answer.samples_per_s / *base_rate;
   return answer;
 }
 
@@ -95,11 +96,10 @@ std::optional<Finding> cache_finding(const RateModel& model, const WhatIfQuestio
                              format_share(model.misses.storage_share(model.cache_fraction)), format_share(1 - model.cache_fraction))};
 }
 
-std::optional<Finding> closeness_finding(const RateModel& model) {
-  const Evaluation base = whatif::evaluate(model, whatif::as_measured(model));
+std::optional<Finding> closeness_finding(const Evaluation& base) {
   if (!base.too_close) return std::nullopt;
   return Finding{"too-close-to-call", Finding::Severity::warning,
-                 fmt::format("By the rates, it is inconclusive whether {} or {}, as the intervals overlap; changing one of them alone buys "
+                 fmt::format("It is inconclusive whether {} or {}, as the intervals overlap; changing one of them alone buys "
                              "little.",
                              whatif::binding_sentence(base.rule.resource, base), whatif::binding_sentence(base.rule.next, base))};
 }
@@ -109,7 +109,7 @@ std::optional<Finding> interference_finding(const RateModel& model) {
   if (!model.attained || model.interference <= 0) return std::nullopt;
   return Finding{"interference", Finding::Severity::warning,
                  fmt::format("As measured, the full run reached {} samples/s; by the rates it would be {}. Between them lies interference, {} of the "
-                             "epoch: {}. All answers here are by the rates; expect a changed configuration to lose a part as well.",
+                             "epoch: {}. No answer here knows of it; expect a changed configuration to lose a part as well.",
                              format_rate(model.attained->samples_per_s, model.attained->ci95_samples_per_s),
                              format_rate(model.attained->by_rates_samples_per_s, model.attained->ci95_by_rates_samples_per_s),
                              format_share(model.interference), fmt::join(model.attained->evidence, "; "))};
@@ -157,7 +157,7 @@ std::optional<Finding> slowest_server_finding(const std::vector<WhatIfAnswer>& a
 
 }  // namespace
 
-WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
+WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question, const std::function<void(double)>& progress) {
   if (!question.orders.empty())
     throw UsageError(
         "--order: this is answered for a launched training (dsanalyze profile -- COMMAND); for dsanalyze's own loader, profile with --order");
@@ -167,9 +167,10 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
         "--cores");
   WhatIfResult result;
   result.tool = this_tool();
-  result.model =
-      fmt::format("{}closed form: samples/s = min(F, P, G), F by Eq 4 [DS-Analyzer, App. C] with a {} cache; steady state, stages that overlap fully",
-                  model.emulated ? "emulated rates, " : "", model.misses.is_minio() ? "MinIO" : whatif::cache_name(model.misses.facts()));
+  result.model = fmt::format("{}{}, with a {} cache; steady state", model.emulated ? "emulated rates, " : "",
+                             model.profile ? "samples moved through the loader one by one, at most min(F, P, G)"
+                                           : "samples/s = min(F, P, G), F by Eq 4 [DS-Analyzer, App. C]",
+                             model.misses.is_minio() ? "MinIO" : whatif::cache_name(model.misses.facts()));
   result.rates = model.rates;
   result.network = model.network;
   result.base_cache_fraction = model.cache_fraction;
@@ -190,24 +191,37 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
   if (auto finding = interference_finding(model)) result.findings.push_back(std::move(*finding));
   if (auto finding = jobs_finding(model, question)) result.findings.push_back(std::move(*finding));
   if (auto finding = ranks_finding(model, question)) result.findings.push_back(std::move(*finding));
-  if (auto finding = closeness_finding(model)) result.findings.push_back(std::move(*finding));
+  const Variant base{whatif::as_measured(model), {}};
+  const Evaluation now = whatif::evaluate(model, base);
+  if (auto finding = closeness_finding(now)) result.findings.push_back(std::move(*finding));
 
   const std::vector<std::vector<Step>> lists = whatif::steps_of(model, question, result.findings);
-  const Variant base{whatif::as_measured(model), {}};
-  result.answers.push_back(answer_for(model, base, std::nullopt));
-  const double base_rate = result.answers.front().samples_per_s;
+  result.answers.push_back(answer_for(model, base, now));
   const bool all = question.combine == WhatIfQuestion::Combine::every_combination;
+  // A model that contradicts the run is not sure of anything.
+  const bool contradicted = model.attained && !model.attained->ci95_samples_per_s.overlaps(now.ci95);
   std::vector<Variant> variants = all ? every_combination(base, lists) : one_at_a_time(base, lists);
   leave_out_impossible(model, variants, result.findings);
-  for (const Variant& variant : variants) result.answers.push_back(answer_for(model, variant, base_rate));
+  if (model.profile && variants.size() > most_moved)
+    throw UsageError(fmt::format("the lists make {} configurations, of which each takes up to 50 ms: shorten them to {}",
+                                 format_number(static_cast<double>(variants.size())), format_number(most_moved)));
+  for (const Variant& variant : variants) {
+    const Evaluation then = whatif::evaluate(model, variant);
+    WhatIfAnswer& each = result.answers.emplace_back(answer_for(model, variant, then));
+    each.speedup = then.simulated ? then.rule.samples_per_s / now.rule.samples_per_s : then.lowest / now.lowest;
+    if (progress) progress(static_cast<double>(result.answers.size() - 1) / static_cast<double>(variants.size()));
+  }
+  for (WhatIfAnswer& each : result.answers) each.too_close |= contradicted;
   std::stable_sort(result.answers.begin() + 1, result.answers.end(),
                    [](const WhatIfAnswer& left, const WhatIfAnswer& right) { return left.samples_per_s > right.samples_per_s; });
 
   if (auto finding = whatif::far_extrapolation_finding(std::ranges::max(result.answers, {}, &WhatIfAnswer::extrapolation).extrapolation))
     result.findings.push_back(std::move(*finding));
-  for (const std::string& name : question.find) result.found.push_back(whatif::find(name, model));
+  for (const std::string& name : question.find) result.found.push_back(whatif::find(name, model, now));
   if (auto finding = slowest_server_finding(result.answers)) result.findings.push_back(std::move(*finding));
-  result.advice = whatif::advise(model);
+  if (model.profile)
+    if (auto finding = below_rates_finding(*model.profile, result.answers)) result.findings.push_back(std::move(*finding));
+  result.advice = whatif::advise(model, now);
   if (!question.jobs.empty())
     if (auto sharing = whatif::share_prep_advice(model, std::ranges::max(question.jobs))) result.advice.push_back(std::move(*sharing));
   return result;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,10 +16,11 @@
 
 namespace dsanalyze {
 
-/// What the closed form knows of a configuration: measured (from a profile) or typed in. One job on one server.
+/// What is known of a configuration: measured (from a profile) or typed in. One job on one server.
 struct RateModel {
   Rates rates;
-  std::optional<double> network;  ///< N: samples/s that one server gets from others' caches, measured or typed
+  std::shared_ptr<const ProfileResult> profile;  ///< through whose loader samples are moved; none of typed rates
+  std::optional<double> network;                 ///< N: samples/s that one server gets from others' caches, measured or typed
   // 95 % half-widths as shares of each rate; 0 when not known.
   double ingestion_error = 0, prep_error = 0, cache_error = 0, storage_error = 0, network_error = 0;
   std::optional<double> transfer;  ///< H: samples/s that can be copied to all accelerators at once; nullopt: emulated ones, which copy in no time
@@ -108,23 +111,25 @@ struct WhatIfQuestion {
   Combine combine = Combine::one_at_a_time;
 };
 
-/// Eq 3, 4 and the bottleneck rule [DS-Analyzer, App. C] on every asked configuration. Pure. answers[0] is the configuration as measured, then one
-/// factor at a time (each list's values), best first within the list of all; or every combination, in which each factor may also stay as measured.
+/// What every asked configuration reaches: of a profile, its samples are moved through the loader one by one by the epoch simulator (simulate());
+/// typed rates have no queues and no scatter, and jobs and servers have closed forms of their own: there it is the lowest of F, P and G by Eq 3, 4
+/// and the bottleneck rule [DS-Analyzer, App. C]. answers[0] is the configuration as measured, then one factor at a time (each list's values), best
+/// first within the list of all; or every combination, in which each factor may also stay as measured. Pure; `progress` may throw.
 /// Intervals are propagated from the rates' (quadrature through Eq 4; the lowest low and the lowest high of F, P and G). P goes with cores by the
 /// fitted scalability law (core/scaling.hpp), G with the accelerators' number and speed linearly and with the batch size by the fitted step time, H
 /// with the number of accelerators, each of which has a link of its own, S with request size and concurrency by its curve; of a cache that is not
 /// MinIO the misses are the model's (MissModel). Several jobs and several servers: models/sharing.hpp, models/servers.hpp; rates are then totals of
-/// all of them. Without G, the answers are what the data side can feed: min(F, P).
+/// all of them, and their speed-up is that of the lowest rates. Without G, the answers are what the data side can feed.
 ///
 /// Findings: cache-not-minio, prep-extrapolated, storage-extrapolated, batch-not-measured, cache-larger-than-dataset, data-side-only,
-/// too-close-to-call, page-cache-of-servers, impossible-left-out, extrapolated-far, interference.
+/// too-close-to-call, page-cache-of-servers, impossible-left-out, extrapolated-far, interference, below-the-rates.
 ///
 /// Advice, each with steps for the user's own loader: more-workers, add-cache, faster-storage, pack-into-shards, add-cores, prep-does-not-scale,
 /// fewer-accelerators, smaller-transfers, share-prep (when jobs are asked about), nothing-to-gain, measure-accelerator, too-close.
 ///
 /// Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with servers, for a balance from storage
-/// without locality, for other numbers of workers, for another order of reading, and for more than 100,000 combinations.
-WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question);
+/// without locality, for other numbers of workers, for another order of reading, and for more than 100,000 combinations, 1,000 of a profile.
+WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question, const std::function<void(double done)>& progress = {});
 
 /// answer() along three factors, each alone: the share of the dataset in the cache from 0 to 1, the cores of prep from one to twice those that are
 /// there or would be enough, and the accelerators' speed from a quarter to four times. Where the model lacks the base of a factor (the number of

@@ -107,14 +107,14 @@ void advise_storage(const RateModel& model, const Evaluation& base, std::vector<
 void advise_about_fetch(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
   advise_cache(model, base, list);
   advise_storage(model, base, list);
-  if (auto packed = pack_into_shards_advice(model)) list.push_back(std::move(*packed));
+  if (auto packed = pack_into_shards_advice(model, base)) list.push_back(std::move(*packed));
 }
 
 void advise_about_prep(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
   const Resource then = lower_of_fetch_and_ingestion(base);
   const auto needed = cores_for(rate_of(then, base).value, model);
   if (!needed) {
-    const WhatIfFound found = find("cores", model);
+    const WhatIfFound found = find("cores", model, base);
     const bool certain = !cores_may_reach(rate_of(then, base).value, model);
     list.push_back(advice(
         "prep-does-not-scale",
@@ -170,9 +170,8 @@ void advise_about_accelerators(const RateModel& model, const Evaluation& base, s
 
 }  // namespace
 
-std::optional<AdviceRecord> more_workers_advice(const RateModel& model) {
+std::optional<AdviceRecord> more_workers_advice(const RateModel& model, const Evaluation& base) {
   if (!model.observed) return std::nullopt;
-  const Evaluation base = evaluate(model, as_measured(model));
   if (!(base.ci95.low > *model.observed * (1 + least_gain))) return std::nullopt;
   return advice("more-workers",
                 fmt::format("Before anything is bought: your own loader reaches {} samples/s where this machine feeds {} ({:.2f}x), so give it more "
@@ -182,7 +181,7 @@ std::optional<AdviceRecord> more_workers_advice(const RateModel& model) {
                 rates_as_evidence(base));
 }
 
-std::optional<AdviceRecord> pack_into_shards_advice(const RateModel& model) {
+std::optional<AdviceRecord> pack_into_shards_advice(const RateModel& model, const Evaluation& base) {
   if (!model.storage_curve || !model.request_bytes || !model.fetch_concurrency) return std::nullopt;
   const double piece = model.storage_curve->largest_request();
   if (!(piece > *model.request_bytes)) return std::nullopt;
@@ -190,10 +189,10 @@ std::optional<AdviceRecord> pack_into_shards_advice(const RateModel& model) {
   const auto packed = model.storage_curve->at(piece, *model.fetch_concurrency);
   if (!now || !packed || packed->extrapolated) return std::nullopt;
 
-  Setup setup = as_measured(model);
-  const Evaluation base = evaluate(model, setup);
-  setup.storage *= packed->bytes_per_s / now->bytes_per_s;
-  const Evaluation after = evaluate(model, setup);
+  Variant packed_samples{as_measured(model), {}};
+  packed_samples.setup.storage *= packed->bytes_per_s / now->bytes_per_s;
+  packed_samples.change.request_bytes = piece;
+  const Evaluation after = evaluate(model, packed_samples);
   if (!(after.rule.samples_per_s > base.rule.samples_per_s * (1 + least_gain)) || after.ci95.low <= base.ci95.high) return std::nullopt;
   std::vector<std::string> evidence = rates_as_evidence(base);
   evidence.push_back(fmt::format("storage gives {} in reads of {} and {} in reads of {}", format_bytes_per_second(now->bytes_per_s),
@@ -210,9 +209,9 @@ std::optional<AdviceRecord> share_prep_advice(const RateModel& model, std::uint3
   Setup setup = as_measured(model);
   setup.jobs = jobs;
   setup.sharing = JobSharing::none;
-  const Evaluation base = evaluate(model, setup);
+  const Evaluation base = bounds(model, setup);
   setup.sharing = JobSharing::coordinated;
-  const Evaluation after = evaluate(model, setup);
+  const Evaluation after = bounds(model, setup);
   if (!(after.rule.samples_per_s > base.rule.samples_per_s * (1 + least_gain)) || after.ci95.low <= base.ci95.high) return std::nullopt;
   return advice(
       "share-prep",
@@ -220,10 +219,9 @@ std::optional<AdviceRecord> share_prep_advice(const RateModel& model, std::uint3
       rates_as_evidence(base));
 }
 
-std::vector<AdviceRecord> advise(const RateModel& model) {
-  const Evaluation base = evaluate(model, as_measured(model));
+std::vector<AdviceRecord> advise(const RateModel& model, const Evaluation& base) {
   std::vector<AdviceRecord> list;
-  if (auto workers = more_workers_advice(model)) list.push_back(std::move(*workers));
+  if (auto workers = more_workers_advice(model, base)) list.push_back(std::move(*workers));
   if (!base.ingestion) {
     list.push_back(
         advice("measure-accelerator",

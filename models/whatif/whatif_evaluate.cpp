@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "base/text/enum_names.hpp"
 #include "core/records/rate_text.hpp"
+#include "models/simulate/profile_simulation.hpp"
 #include "whatif_parts.hpp"
 
 namespace dsanalyze::whatif {
@@ -161,7 +164,7 @@ std::optional<std::string> impossible(const RateModel& model, const Variant& var
                      format_number(static_cast<double>(*model.dataset_samples)));
 }
 
-Evaluation evaluate(const RateModel& model, const Setup& setup) {
+Evaluation bounds(const RateModel& model, const Setup& setup) {
   Evaluation result;
   Stages stages = stages_of(model, setup);
   result.prep = with_error(stages.prep, std::hypot(setup.prep_error, model.run_error));
@@ -181,6 +184,8 @@ Evaluation evaluate(const RateModel& model, const Setup& setup) {
     result.by_transfer = true;
   }
   result.rule = bottleneck(stages.fetch, stages.prep, stages.ingestion);
+  result.lowest = result.rule.samples_per_s;
+  if (stages.ingestion) result.stalls = stall_shares(stages.fetch, stages.prep, *stages.ingestion);
   if (setup.jobs > 1) result.jobs = jobs_answer(model, setup);
   if (setup.jobs == 1 && setup.servers > 1) result.servers = servers_answer(model, setup);
 
@@ -189,6 +194,34 @@ Evaluation evaluate(const RateModel& model, const Setup& setup) {
   take_rival(result);
   result.ci95 = {std::ranges::min(rates, {}, [](const RateEstimate& rate) { return rate.ci95.low; }).ci95.low,
                  std::ranges::min(rates, {}, [](const RateEstimate& rate) { return rate.ci95.high; }).ci95.high};
+  return result;
+}
+
+Evaluation evaluate(const RateModel& model, const Variant& variant) {
+  Evaluation result = bounds(model, variant.setup);
+  if (!model.profile || variant.setup.jobs > 1 || variant.setup.servers > 1) return result;
+  WhatIfAnswer moved;
+  moved.change = variant.change;
+  if (result.ingestion) moved.ingestion = result.ingestion->value;
+  moved.prep = result.prep.value;
+  moved.fetch = result.fetch.value;
+  moved.cache = variant.setup.cache;
+  moved.storage = variant.setup.storage;
+  moved.samples_per_s = result.lowest;
+  moved.ci95_samples_per_s = result.ci95;
+  moved.too_close = result.too_close;
+  simulate(*model.profile, moved);
+  if (!moved.simulated) return result;
+  result.simulated = moved.simulated;
+  result.rule.samples_per_s = moved.samples_per_s;
+  result.ci95 = moved.ci95_samples_per_s;
+  result.too_close = moved.too_close;
+  result.stalls = moved.stalls;
+  const Resource resource = enum_named<Resource>(moved.bottleneck).value_or(result.rule.resource);
+  if (result.rule.resource != resource) {
+    result.rule.next = std::exchange(result.rule.resource, resource);
+    result.rule.next_samples_per_s = result.lowest;
+  }
   return result;
 }
 

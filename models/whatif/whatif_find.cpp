@@ -60,20 +60,21 @@ WhatIfFound find_cores(const RateModel& model, const Evaluation& base) {
   if (!needed && prepares_on_gpu(model)) {
     Setup most = as_measured(model);
     take_cores(model, most_cores_beside_a_gpu, most);
-    found.then = fmt::format("no number of cores keeps prep from being the bottleneck: beside the GPU it reaches {} samples/s [P] with {}",
-                             format_number(most.prep), cores_text(most_cores_beside_a_gpu));
+    found.then = fmt::format("prep stays the bottleneck: beside the GPU it reaches {} samples/s [P] with {}", format_number(most.prep),
+                             cores_text(most_cores_beside_a_gpu));
     return found;
   }
   if (!needed) {
     const ScalingLaw& law = model.scaling.law();
-    const std::string most =
-        std::isfinite(law.peak_threads()) ? fmt::format("with {}", format_number(std::floor(law.peak_threads()))) : "however many";
+    const std::string most = std::isfinite(law.peak_threads())
+                                 ? fmt::format("with {} cores, and less with more", format_number(std::floor(law.peak_threads())))
+                                 : "as cores are added";
     const std::string limit =
-        fmt::format("by the scalability law prep reaches at most {} samples/s [P], {}",
+        fmt::format("by the scalability law prep comes near {} samples/s [P] {}",
                     format_number(model.rates.prep * model.scaling.factor(*model.cores, std::min(law.peak_threads(), 1e9))), most);
     found.then = cores_may_reach(target, model)
                      ? limit + "; but by the intervals of the measured points more cores may be enough, so this is not certain"
-                     : "no number of cores keeps prep from being the bottleneck: " + limit;
+                     : "prep stays the bottleneck: " + limit;
     return found;
   }
   found.value = needed->cores ? *needed->cores : needed->factor;
@@ -200,8 +201,7 @@ bool cores_may_reach(double target, const RateModel& model) {
 double fraction_at_least(double share) { return std::min(1.0, std::ceil(share * 1000 * (1 - 1e-12)) / 1000); }
 std::string share_at_least(double share) { return format_share(fraction_at_least(share)); }
 
-WhatIfFound find(const std::string& question, const RateModel& model) {
-  const Evaluation base = evaluate(model, as_measured(model));
+WhatIfFound find(const std::string& question, const RateModel& model, const Evaluation& base) {
   if (question == "cache") return find_cache(model, base);
   if (question == "cores") return find_cores(model, base);
   if (question == "accelerators") return find_accelerators(model, base);

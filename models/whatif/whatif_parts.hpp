@@ -55,20 +55,23 @@ struct RateEstimate {
 
 RateEstimate with_error(double value, double relative_error);
 
-/// F, P and G of a configuration, totals of all its jobs or servers, with intervals propagated from the model's relative errors, and what follows
-/// from them.
+/// F, P and G of a configuration, totals of all its jobs or servers, with intervals propagated from the model's relative errors, and what it reaches.
 struct Evaluation {
   std::optional<RateEstimate> ingestion;  ///< G, or H where that is lower
   bool by_transfer = false;               ///< it is H
   RateEstimate prep;
   RateEstimate fetch;
+  double lowest = 0;       ///< min(F, P, G)
   BottleneckRule rule;     ///< where it is inconclusive, `next` is the lowest of the rates that the lowest cannot be told from
   Interval ci95;           ///< of rule.samples_per_s
   bool too_close = false;  ///< the lowest rate's interval overlaps that of another
+  StallShares stalls;      ///< where G is known
+  std::optional<WhatIfAnswer::Simulated> simulated;
   std::optional<JobsAnswer> jobs;
   std::optional<ServersAnswer> servers;
 };
-Evaluation evaluate(const RateModel& model, const Setup& setup);
+/// What follows from the rates alone: the lowest of them, which nothing exceeds  [DS-Analyzer, Eq 1 to 4 and App. C].
+Evaluation bounds(const RateModel& model, const Setup& setup);
 /// F of the configuration as measured with another cache.
 double fetch_rate(const RateModel& model, double cache_fraction);
 /// The smallest cached fraction at which F reaches `target` samples/s; nullopt when even C does not.
@@ -96,7 +99,7 @@ struct CoresNeeded {
   double factor = 1;
   std::optional<double> cores;
 };
-/// nullopt when by the scalability law no number of cores does.
+/// nullopt when by the scalability law none do.
 std::optional<CoresNeeded> cores_for(double target, const RateModel& model);
 /// Whether some cores reach `target`, which by the fit none do, where one of the measured points lies at an end of its 95 % interval.
 bool cores_may_reach(double target, const RateModel& model);
@@ -111,6 +114,8 @@ struct Variant {
 };
 /// One value of one list: what it does to a configuration.
 using Step = std::function<void(Variant&)>;
+/// bounds(), and what the configuration reaches of them where the model has a profile and the configuration is one job on one server: simulate().
+Evaluation evaluate(const RateModel& model, const Variant& variant);
 /// The steps of each list that was asked about. What cannot be taken at its word is added to `findings`.
 std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQuestion& question, std::vector<Finding>& findings);
 /// Of them the list of servers: each number of them with each way of parting the dataset, storage scope and network.
@@ -138,15 +143,16 @@ std::string cache_name(const MissModel::Facts& facts);
 Resource lower_of_prep_and_ingestion(const Evaluation& base);
 Resource lower_of_fetch_and_ingestion(const Evaluation& base);
 
-WhatIfFound find(const std::string& question, const RateModel& model);
+/// `base`: evaluate() of the configuration as measured.
+WhatIfFound find(const std::string& question, const RateModel& model, const Evaluation& base);
 /// Advice for the configuration as measured, each with the steps to take in a loader: more-workers, then what lifts the binding resource (add-cache,
 /// faster-storage, pack-into-shards; add-cores, prep-does-not-scale; smaller-transfers; nothing-to-gain), then fewer-accelerators. Without G only
 /// measure-accelerator beside more-workers; where the bottleneck is inconclusive, only too-close.
-std::vector<AdviceRecord> advise(const RateModel& model);
+std::vector<AdviceRecord> advise(const RateModel& model, const Evaluation& base);
 /// more-workers: the user's own loader (RateModel::observed) reaches less than this machine feeds.
-std::optional<AdviceRecord> more_workers_advice(const RateModel& model);
+std::optional<AdviceRecord> more_workers_advice(const RateModel& model, const Evaluation& base);
 /// pack-into-shards: by the storage curve, reads as large as the largest measured bring more, by more than the intervals.
-std::optional<AdviceRecord> pack_into_shards_advice(const RateModel& model);
+std::optional<AdviceRecord> pack_into_shards_advice(const RateModel& model, const Evaluation& base);
 /// share-prep: so many jobs on this server reach more with coordinated prep, by more than the intervals.
 std::optional<AdviceRecord> share_prep_advice(const RateModel& model, std::uint32_t jobs);
 

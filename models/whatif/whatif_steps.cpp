@@ -315,7 +315,7 @@ Asked ask(const RateModel& model, const WhatIfQuestion& question) {
   asked.variant.setup = as_measured(model);
   for (const auto& steps : steps_of(model, question, asked.findings))
     for (const Step& step : steps) step(asked.variant);
-  asked.evaluation = evaluate(model, asked.variant.setup);
+  asked.evaluation = evaluate(model, asked.variant);
   if (auto finding = far_extrapolation_finding(extrapolation(model, asked.variant.change))) asked.findings.push_back(std::move(*finding));
   return asked;
 }

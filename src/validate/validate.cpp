@@ -280,7 +280,7 @@ void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfRes
     judge(answer, now,
           measured_verdict(record.samples_per_s, std::max(cached, record.samples_per_s), *answer.ingestion, least_telling(profile.settings)));
     events.note(fmt::format("configuration {} of {}: predicted {} samples/s, measured {} ({:+.1f} %)", at + 1, order.size(),
-                            format_number(prediction_of(now).samples_per_s), format_number(record.samples_per_s), 100 * answer.measured->error));
+                            format_number(now.samples_per_s), format_number(record.samples_per_s), 100 * answer.measured->error));
   }
   result.validation = conclude_validation(answers, options);
 }
@@ -304,27 +304,19 @@ MeasuredVerdict measured_verdict(double full, double cached, double ingestion, d
   return verdict;
 }
 
-Prediction prediction_of(const WhatIfAnswer& answer) {
-  if (const auto& simulated = answer.simulated)
-    return {simulated->samples_per_s, simulated->ci95_samples_per_s, simulated->bottleneck, simulated->too_close};
-  return {answer.samples_per_s, answer.ci95_samples_per_s, answer.bottleneck, answer.too_close};
-}
-
 void judge(WhatIfAnswer& answer, const WhatIfAnswer& now, const MeasuredVerdict& verdict) {
   if (!answer.measured) return;
   WhatIfAnswer::Measured& measured = *answer.measured;
-  const Prediction prediction = prediction_of(now);
-  measured.error = prediction.samples_per_s / measured.samples_per_s - 1;
-  measured.error_as_profiled = prediction_of(answer).samples_per_s / measured.samples_per_s - 1;
-  measured.closed_form_error = now.samples_per_s / measured.samples_per_s - 1;
-  measured.covered = prediction.ci95.low <= measured.samples_per_s && measured.samples_per_s <= prediction.ci95.high;
+  measured.error = now.samples_per_s / measured.samples_per_s - 1;
+  measured.error_as_profiled = answer.samples_per_s / measured.samples_per_s - 1;
+  measured.covered = now.ci95_samples_per_s.low <= measured.samples_per_s && measured.samples_per_s <= now.ci95_samples_per_s.high;
   measured.bottleneck = verdict.bottleneck;
-  measured.verdict_right = prediction.bottleneck == verdict.bottleneck || prediction.too_close || verdict.too_close;
+  measured.verdict_right = now.bottleneck == verdict.bottleneck || now.too_close || verdict.too_close;
 }
 
 WhatIfValidation conclude_validation(const std::vector<WhatIfAnswer>& answers, const ValidationOptions& options) {
   WhatIfValidation validation;
-  std::vector<double> errors, closed_form, as_profiled, speeds;
+  std::vector<double> errors, as_profiled, speeds;
   std::uint64_t windows = 0, voided = 0, covered = 0;
   for (const WhatIfAnswer& answer : answers) {
     if (!answer.measured) {
@@ -339,7 +331,6 @@ WhatIfValidation conclude_validation(const std::vector<WhatIfAnswer>& answers, c
     errors.push_back(std::abs(measured.error));
     as_profiled.push_back(std::abs(measured.error_as_profiled));
     speeds.push_back(measured.speed);
-    closed_form.push_back(std::abs(measured.closed_form_error));
     covered += measured.covered ? 1 : 0;
     validation.verdicts_right += measured.verdict_right ? 1 : 0;
   }
@@ -352,8 +343,6 @@ WhatIfValidation conclude_validation(const std::vector<WhatIfAnswer>& answers, c
   }
   validation.median_error = median(errors);
   validation.worst_error = std::ranges::max(errors);
-  validation.closed_form_median_error = median(closed_form);
-  validation.closed_form_worst_error = std::ranges::max(closed_form);
   validation.worst_error_as_profiled = std::ranges::max(as_profiled);
   validation.slowest = std::ranges::min(speeds);
   validation.fastest = std::ranges::max(speeds);

@@ -97,8 +97,8 @@ std::string plan_text(const ValidationPlan& plan, std::size_t answers);
 /// Runs the configurations of plan_validation(), over the profile's own subset. Before and
 /// after each, P is measured for some seconds: predictions are compared at the speed that prep had at that minute (Measured::speed), and as they
 /// were made too. P at each number of cores shows the bottleneck. Fills measured and not_measured of the answers, and the result's validation with
-/// its outcome: passed; failed (errors past the bounds, or a wrong verdict); undecided (every window void, or nothing could be run). The simulator's
-/// prediction counts where there is one. `base` are the inputs of the profile, its index opened again. Throws Error when a run fails, Interrupted
+/// its outcome: passed; failed (errors past the bounds, or a wrong verdict); undecided (every window void, or nothing could be run).
+/// `base` are the inputs of the profile, its index opened again. Throws Error when a run fails, Interrupted
 /// when asked to stop; cgroups are left either way.
 void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfResult& result, const ValidationOptions& options, EventSink& events,
               const std::stop_token& stop, Timing timing);
@@ -110,15 +110,6 @@ struct MeasuredVerdict {
 };
 /// `full` and `cached` in samples/s with their intervals; `ingestion` G. Differences below `least` (a share) tell nothing.
 MeasuredVerdict measured_verdict(double full, double cached, double ingestion, double least);
-
-/// The prediction that counts of an answer, and its interval.
-struct Prediction {
-  double samples_per_s = 0;
-  Interval ci95;
-  std::string bottleneck;
-  bool too_close = false;
-};
-Prediction prediction_of(const WhatIfAnswer& answer);
 
 /// Errors, coverage and whether the verdict was right, once the measured rate is in. `now` is the answer at the speed that prep had at that minute.
 void judge(WhatIfAnswer& answer, const WhatIfAnswer& now, const MeasuredVerdict& verdict);

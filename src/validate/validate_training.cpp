@@ -134,7 +134,7 @@ void judge_training(const TrainingModel& model, WhatIfAnswer& answer, const std:
   measured.ci95_samples_per_s = rate.ci95;
   measured.speed = speed.value_or(machine_speed(model, rate.samples_per_s));
   measured.error_as_profiled = answer.samples_per_s / rate.samples_per_s - 1;
-  measured.error = measured.closed_form_error = measured.speed * answer.samples_per_s / rate.samples_per_s - 1;
+  measured.error = measured.speed * answer.samples_per_s / rate.samples_per_s - 1;
   measured.covered = Interval{measured.speed * answer.ci95_samples_per_s.low, measured.speed * answer.ci95_samples_per_s.high}.overlaps(rate.ci95);
   const Path::Handover& handover = model.path.from_workers;
   const double delivery = (handover.cpu_seconds + handover.other_seconds) * rate.samples_per_s / model.step_samples;
@@ -327,8 +327,8 @@ WhatIfValidation conclude_training_validation(const std::vector<WhatIfAnswer>& a
   }
   const bool any_change =
       answers.size() == 1 || std::any_of(answers.begin() + 1, answers.end(), [](const WhatIfAnswer& each) { return each.measured; });
-  validation.median_error = validation.closed_form_median_error = median(errors);
-  validation.worst_error = validation.closed_form_worst_error = std::ranges::max(errors);
+  validation.median_error = median(errors);
+  validation.worst_error = std::ranges::max(errors);
   validation.worst_error_as_profiled = as_profiled;
   validation.covered_share = static_cast<double>(covered) / static_cast<double>(errors.size());
   const bool verdicts = validation.verdicts_right == validation.measured;

@@ -23,23 +23,22 @@ def change_of(answer):
 
 
 def table(result):
-    lines = ["| cache | cores | accelerator | closed form | simulated | measured | speed | error | closed form's | interval holds it | binds: predicted, measured |",
-             "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+    lines = ["| cache | cores | accelerator | min(F, P, G) | predicted | measured | speed | error | interval holds it | binds: predicted, measured |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
     for answer in sorted(result["answers"], key=change_of):
         measured = answer.get("measured")
         if not measured:
             continue
         cache, cores, speed = change_of(answer)
-        verdict = f"{answer['simulated']['bottleneck']}{'?' if answer['simulated']['too_close'] else ''}, {measured['bottleneck']}"
-        lines.append(f"| {cache} | {cores} | {speed} | {answer['samples_per_s']:.0f} | {answer['simulated']['samples_per_s']:.0f} | "
-                     f"{measured['samples_per_s']:.0f} | {measured['speed']:.1%} | {measured['error']:+.1%} | {measured['closed_form_error']:+.1%} | "
+        verdict = f"{answer['bottleneck']}{'?' if answer['too_close'] else ''}, {measured['bottleneck']}"
+        lines.append(f"| {cache} | {cores} | {speed} | {min(answer[rate] for rate in 'FPG'):.0f} | {answer['samples_per_s']:.0f} | "
+                     f"{measured['samples_per_s']:.0f} | {measured['speed']:.1%} | {measured['error']:+.1%} | "
                      f"{'yes' if measured['covered'] else 'no'} | {verdict} |")
     return "\n".join(lines)
 
 
 def summary(validation):
-    return (f"{validation['outcome']}: {validation['measured']} configurations, median error {validation['median_error']:.2%}, worst {validation['worst_error']:.2%} "
-            f"(closed form {validation['closed_form_median_error']:.2%}, {validation['closed_form_worst_error']:.2%}); "
+    return (f"{validation['outcome']}: {validation['measured']} configurations, median error {validation['median_error']:.2%}, worst {validation['worst_error']:.2%}; "
             f"{validation['covered_share']:.0%} in their intervals; {validation['verdicts_right']} verdicts right; "
             f"{validation['void_share']:.1%} of the windows void; prep at {validation['speed']['slowest']:.1%} to {validation['speed']['fastest']:.1%} of the "
             f"profile's speed, without which worst {validation['worst_error_as_profiled']:.2%}")

@@ -79,7 +79,7 @@ class WhatIf(ProgramTest):
 
     def test_output_is_written_whole_beside_the_console(self):
         file = self.folder / "answer.json"
-        self.assertIn("unchanged, by the rates", self.succeeds("whatif", "--rates", TABLE_5, "-o", file).stdout)
+        self.assertIn("unchanged", self.succeeds("whatif", "--rates", TABLE_5, "-o", file).stdout)
         self.assertEqual(json.loads(file.read_text())["schema"], "dsanalyze.whatif/1")
 
     def test_a_full_disk_is_an_error_and_leaves_nothing(self):
@@ -112,13 +112,6 @@ class JobMix(ProgramTest):
         self.assertLess(refcnt["prepared_per_fastest"], lru["prepared_per_fastest"])
         self.assertLess(more["prepared_per_fastest"], refcnt["prepared_per_fastest"])
         self.assertEqual(len(none["jobs"]), 5)
-
-    def test_two_jobs_have_a_closed_form_which_the_simulator_confirms(self):
-        closed, simulated = self.answers_of([{"samples_per_s": 1000, "batch_size": 16, "epochs": 4}, {"samples_per_s": 500, "batch_size": 16, "epochs": 2}],
-                                            "--simulate")
-        self.assertEqual((closed["method"], simulated["method"]), ("closed form", "simulated"))
-        self.assertAlmostEqual(closed["prepared_per_fastest"] / simulated["prepared_per_fastest"], 1, delta=0.01)
-        self.assertAlmostEqual(closed["jobs"][1]["samples_per_s"], 500, delta=0.001)
 
     def test_the_console_shows_ways_and_jobs_in_80_columns(self):
         text = self.succeeds(*MIX_RATES, "--job-mix", self.mix(FIVE), "--share", "none,dependent", "--staging-size", "0%,10%").stdout

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "../models/two_jobs.hpp"
 #include "base/random.hpp"
 #include "core/dependent/dependent_group.hpp"
 #include "datasets.hpp"
 #include "models/simulate/job_mix_simulator.hpp"
-#include "models/whatif/job_mix.hpp"
 #include "rows.hpp"
 
 using namespace dsanalyze;

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "models/whatif/job_mix.hpp"
+#include "two_jobs.hpp"
 
 using namespace dsanalyze;
 

@@ -368,6 +368,7 @@ TEST_CASE("answers from emulated rates begin with the word emulated") {
   ProfileResult profile = small_profile();
   CHECK_FALSE(answer(rate_model(profile), {}).model.starts_with("emulated"));
   profile.settings.storage = Seam::emulated;
+  profile.settings.storage_bytes_per_s = 1e8;
   CHECK(answer(rate_model(profile), {}).model.starts_with("emulated"));
 }
 
@@ -420,7 +421,7 @@ TEST_CASE("an answer of several jobs is run as several jobs, and not simulated a
   const ChangedSettings changed = changed_settings(profile, four);
   CHECK(changed.settings.jobs == 4);
   CHECK(changed.settings.share == JobSharing::coordinated);
-  CHECK_FALSE(simulated_setup(profile, four, 1000).has_value());
+  CHECK_FALSE(simulated_setup(profile, four).has_value());
 }
 
 TEST_CASE("a profile without a rate names the run to add") {

@@ -193,15 +193,6 @@ TEST_CASE("rates near the greatest number there is have their colours") {
   CHECK(map->table.rows[0][1].heat == 0);
 }
 
-TEST_CASE("simulated answers are mapped by what the simulator says of them") {
-  WhatIfResult result = swept_whatif();
-  for (WhatIfAnswer& answer : result.answers)
-    answer.simulated = WhatIfAnswer::Simulated{answer.samples_per_s / 2, {1, 9000}, 0, 0, 0, 0, "cpu", false};
-  const auto map = report::whatif_sweep(result);
-  REQUIRE(map);
-  CHECK(map->table.rows[3][3].text == "4,491 [P]");
-}
-
 TEST_CASE("profiles that fill a grid of two settings are a map of their full runs; those that change together are one setting") {
   std::vector<ReportInput> inputs = swept_profiles();
   const std::string page = html_report(inputs, bare_assets);

@@ -11,7 +11,6 @@
 #include "base/statistics.hpp"
 #include "base/system/files.hpp"
 #include "cli/options/search_options.hpp"
-#include "models/simulate/profile_simulation.hpp"
 #include "models/whatif/job_mix.hpp"
 #include "models/whatif/whatif.hpp"
 #include "saved_profiles.hpp"
@@ -23,7 +22,6 @@ namespace {
 
 using Combine = WhatIfQuestion::Combine;
 
-constexpr std::size_t most_simulated = 1000;
 constexpr Bytes max_job_mix_bytes = Bytes{1} << 24;
 
 /// What the answers rest on.
@@ -50,10 +48,10 @@ class WhatIfCommand final : public Command {
     std::optional<SearchResult> searched;
     if (searches) searched = search.search(source.model, whatif_question(typed, source.model), source.profile ? &*source.profile : nullptr, context);
     Outcome outcome;
-    if (typed.given("--simulate") || validates) return proved(source, searched, context);
+    if (validates) return proved(source, searched, context);
     // JSON always holds every combination; on the console they would hide the answer.
-    if (context.options.json || context.options.output) outcome.json = to_json(answered(typed, source, searched, Combine::every_combination));
-    if (!context.options.json) outcome.text = console_summary(answered(typed, source, searched, combinations(typed)), context.style);
+    if (context.options.json || context.options.output) outcome.json = to_json(answered(context, source, searched, Combine::every_combination));
+    if (!context.options.json) outcome.text = console_summary(answered(context, source, searched, combinations(typed)), context.style);
     return outcome;
   }
 
@@ -71,7 +69,6 @@ class WhatIfCommand final : public Command {
     question.path = typed.text("--job-mix");
     question.mix = parse_job_mix(read_file(question.path, max_job_mix_bytes), question.path);
     question.shares = std::exchange(setup.shares, {});
-    question.simulate = typed.given("--simulate");
     question.seed = context.options.seed;
     const bool dependent = question.shares.empty() || std::ranges::find(question.shares, JobSharing::dependent) != question.shares.end();
     if (!dependent && (typed.given("--staging-size") || typed.given("--staging-policy")))
@@ -95,46 +92,34 @@ class WhatIfCommand final : public Command {
     return outcome;
   }
 
-  static WhatIfResult answered(const TypedOptions& typed, const Source& source, const std::optional<SearchResult>& searched, Combine combine) {
-    WhatIfQuestion question = whatif_question(typed, source.model);
+  static WhatIfResult answered(const CommandContext& context, const Source& source, const std::optional<SearchResult>& searched, Combine combine) {
+    WhatIfQuestion question = whatif_question(context.typed, source.model);
     question.combine = combine;
-    WhatIfResult result = answer(source.model, question);
+    WhatIfResult result = answer(source.model, question, [&context](double done) {
+      if (context.stop.stop_requested()) throw Interrupted();
+      context.events.progress({"moving samples through the loader", done, -1});
+    });
     result.source = source.name;
     result.search = searched;
     result.findings.insert(result.findings.begin(), source.findings.begin(), source.findings.end());
     return result;
   }
 
-  /// The answers by the epoch simulator, and by running them: the same ones in JSON and on the console, for each takes time.
+  /// The answers, and what running them gives: the same ones in JSON and on the console, for each takes time.
   static Outcome proved(const Source& source, const std::optional<SearchResult>& searched, const CommandContext& context) {
     const TypedOptions& typed = context.typed;
-    const bool validates = typed.given("--validate");
     if (!source.profile)
       throw UsageError(
-          fmt::format("{}: needs a profile, which knows the loader, the dataset and how its times are distributed; typed rates do not. `dsanalyze "
-                      "profile DATASET` makes one",
-                      validates ? "--validate" : "--simulate"));
-    WhatIfResult result = answered(typed, source, searched, combinations(typed));
-    if (result.answers.size() > most_simulated)
-      throw UsageError(fmt::format(
-          "the lists make {} configurations, of which each takes a part of a second to simulate: shorten them to {}, or leave out {}",
-          format_number(static_cast<double>(result.answers.size())), format_number(most_simulated), validates ? "--validate" : "--simulate"));
+          "--validate: needs a profile, which knows the loader, the dataset and how its times are distributed; typed rates do not. `dsanalyze "
+          "profile DATASET` makes one");
+    WhatIfResult result = answered(context, source, searched, combinations(typed));
     ValidationOptions options;
     typed.set(options.seconds, "--time-budget", parse_seconds);
-    std::optional<ProfileInputs> inputs;
-    if (validates) {
-      inputs = inputs_of(*source.profile, context);
-      context.events.note(plan_text(plan_validation(*inputs, *source.profile, result, options), result.answers.size()));
-    }
-    simulate_answers(*source.profile, result, [&context](double done) {
-      if (context.stop.stop_requested()) throw Interrupted();
-      context.events.progress({"simulating epochs", done, -1});
-    });
+    const ProfileInputs inputs = inputs_of(*source.profile, context);
+    context.events.note(plan_text(plan_validation(inputs, *source.profile, result, options), result.answers.size()));
+    validate(inputs, *source.profile, result, options, context.events, context.stop, system_timing());
     Outcome outcome;
-    if (validates) {
-      validate(*inputs, *source.profile, result, options, context.events, context.stop, system_timing());
-      outcome.exit_code = result.validation->outcome == "passed" ? exit_ok : result.validation->outcome == "failed" ? exit_failed : exit_undecided;
-    }
+    outcome.exit_code = result.validation->outcome == "passed" ? exit_ok : result.validation->outcome == "failed" ? exit_failed : exit_undecided;
     if (context.options.json || context.options.output) outcome.json = to_json(result);
     if (!context.options.json) outcome.text = console_summary(result, context.style);
     return outcome;

@@ -28,7 +28,7 @@ void refuse_options(const TypedOptions& typed) {
   const std::string own =
       "a profile of a launched training knows no rates of storage and memory, which this needs. Profile its dataset with dsanalyze's own "
       "loader (dsanalyze profile DATASET)";
-  for (const char* const option : {"--job-mix", "--simulate", "--rates", "--staging-size", "--staging-policy"}) refuse(option, own);
+  for (const char* const option : {"--job-mix", "--rates", "--staging-size", "--staging-policy"}) refuse(option, own);
 }
 
 RateModel searchable(const TrainingModel& model) {

@@ -119,10 +119,6 @@ constexpr std::array whatif_rows{
 
     option("--run-scatter", "S", "standard deviation of the rates between runs (2%), where it is known: the intervals then hold other runs too")
         .on("whatif", "sure"),
-    flag("--simulate",
-         "each answer by the epoch simulator too: bounded queues, measured distributions of times, epoch ends; stall p50 and p99 and the first batch "
-         "are in JSON")
-        .on("whatif", "sure"),
     flag("--validate",
          "runs each configuration that this machine can run (cores, cache, batch size, jobs; emulated accelerators; slower storage by a cgroup; the "
          "command of "

@@ -77,16 +77,12 @@ struct WhatIfAnswer {
     double slowest_excess = 0;  ///< share by which the server that has the most to fetch in an epoch fetches longer than the mean one
   };
   std::optional<Servers> servers;
-  /// By the epoch simulator; steady state.
+  /// Waits in the steady state, where samples were moved through the loader one by one. Without, the answer is the lowest of F, P and G.
   struct Simulated {
-    double samples_per_s = 0;
-    Interval ci95_samples_per_s;  ///< of the rates' errors and the simulator's own
     double stall_p50_seconds = 0;
     double stall_p99_seconds = 0;
     double stall_epoch_boundary_seconds = 0;
     double first_batch_seconds = 0;
-    std::string bottleneck;  ///< gpu, cpu, io
-    bool too_close = false;
   };
   std::optional<Simulated> simulated;
   /// By running it on this machine.
@@ -94,10 +90,9 @@ struct WhatIfAnswer {
     double samples_per_s = 0;
     Interval ci95_samples_per_s;
     double speed = 1;  ///< of prep at that minute (of a launched training: as found), over the profile's: what drift is not in the errors below
-    double error = 0;  ///< (predicted - measured) / measured, of the simulator's prediction where there is one
+    double error = 0;  ///< (predicted - measured) / measured
     double error_as_profiled = 0;  ///< the same with the drift
-    double closed_form_error = 0;
-    bool covered = false;  ///< the prediction's 95 % interval holds the measured rate
+    bool covered = false;          ///< the prediction's 95 % interval holds the measured rate
     std::uint64_t windows = 0;
     std::uint64_t void_windows = 0;
     std::string bottleneck;
@@ -109,14 +104,15 @@ struct WhatIfAnswer {
   [[nodiscard]] bool far_extrapolated() const { return extrapolation > most_extrapolation; }
 };
 
+/// min(F, P, G), or min(F, P) without G  [DS-Analyzer, App. C.2]. Of an answer that has F.
+inline double lowest_rate(const WhatIfAnswer& answer) { return bottleneck(answer.fetch, answer.prep, answer.ingestion).samples_per_s; }
+
 /// Of all answers that were run.
 struct WhatIfValidation {
   std::uint64_t measured = 0;
   std::uint64_t not_measured = 0;
   double median_error = 0;  ///< of absolute values
   double worst_error = 0;
-  double closed_form_median_error = 0;
-  double closed_form_worst_error = 0;
   double covered_share = 0;
   double void_share = 0;  ///< of the windows
   double worst_error_as_profiled = 0;
@@ -136,7 +132,7 @@ struct WhatIfFound {
 struct WhatIfResult {
   ToolRecord tool;
   std::string source;  ///< path of the profile, or "typed rates"
-  std::string model;   ///< "closed form, MinIO" and what to bear in mind
+  std::string model;   ///< how samples were moved, and what to bear in mind
   Rates rates;
   std::optional<double> network;  ///< N
   double base_cache_fraction = 0;

@@ -242,12 +242,11 @@ std::string launched_first_step(const ProfileResult& result) {
     return "Give the DataLoader workers (num_workers=1 or more): without them nothing is prepared while the training computes.";
   if (result.bottleneck->detail == "latency")
     return fmt::format(
-        "Find out what the {} workers wait for (a network, a lock, a pause): they hardly use the CPU, and no number of workers tried delivers much "
+        "Find out what the {} workers wait for (a network, a lock, a pause): they hardly use the CPU, and more workers deliver hardly "
         "more.",
         result.loader->workers);
-  return fmt::format(
-      "Make prep cheaper: with {} workers on {} cores the loader delivers {} samples/s, and no number of workers tried delivers much more.",
-      result.loader->workers, format_number(result.host.cores), format_number(result.prep->samples_per_s));
+  return fmt::format("Make prep cheaper: with {} workers on {} cores the loader delivers {} samples/s, and with other numbers of them hardly more.",
+                     result.loader->workers, format_number(result.host.cores), format_number(result.prep->samples_per_s));
 }
 
 }  // namespace

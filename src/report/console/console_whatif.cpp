@@ -149,11 +149,10 @@ std::string validation_details(const WhatIfResult& result) {
         validation.verdicts_right, validation.measured, format_share(validation.covered_share), format_share(validation.slowest),
         format_share(validation.worst_error_as_profiled));
   return fmt::format(
-      "{} of {} verdicts right; {} of the rates lie in their 95 % intervals; closed form alone: {} (median), {} (worst); "
-      "{} of the windows void. Prep ran at {} to {} of the profile's speed, which is taken into account; without that, {} (worst).",
-      validation.verdicts_right, validation.measured, format_share(validation.covered_share), format_share(validation.closed_form_median_error),
-      format_share(validation.closed_form_worst_error), format_share(validation.void_share), format_share(validation.slowest),
-      format_share(validation.fastest), format_share(validation.worst_error_as_profiled));
+      "{} of {} verdicts right; {} of the rates lie in their 95 % intervals; {} of the windows void. Prep ran at {} to {} of the profile's speed, "
+      "which is taken into account; without that, {} (worst).",
+      validation.verdicts_right, validation.measured, format_share(validation.covered_share), format_share(validation.void_share),
+      format_share(validation.slowest), format_share(validation.fastest), format_share(validation.worst_error_as_profiled));
 }
 
 std::string validation_section(const WhatIfResult& result, const ConsoleStyle& style) {
@@ -170,15 +169,14 @@ std::string validation_section(const WhatIfResult& result, const ConsoleStyle& s
   return text;
 }
 
-/// The closed form's answers, and beside them what the epoch simulator and the machine say.
+/// The answers, and beside them what the machine says.
 std::string answers_table(const WhatIfResult& result, std::size_t width) {
   const auto& answers = result.answers;
   const bool simulated = std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.simulated.has_value(); });
   const bool measured = result.validation.has_value();
-  const bool epochs = !simulated && std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.epoch_seconds > 0; });
+  const bool epochs = !measured && std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.epoch_seconds > 0; });
   std::vector<Table::Column> columns{{"change", Table::Align::left}, {"samples/s", Table::Align::left}};
   if (epochs) columns.push_back({"epoch", Table::Align::right});
-  if (simulated) columns.push_back({"simulated", Table::Align::left});
   if (simulated && !measured) columns.push_back({"stall p99", Table::Align::right});
   if (measured) columns.insert(columns.end(), {{"measured", Table::Align::left}, {"error", Table::Align::right}});
   columns.push_back({"bottleneck", Table::Align::left});
@@ -187,7 +185,6 @@ std::string answers_table(const WhatIfResult& result, std::size_t width) {
   for (const WhatIfAnswer& answer : answers) {
     std::vector<std::string> cells{change_text(answer.change), format_rate(answer.samples_per_s, answer.ci95_samples_per_s)};
     if (epochs) cells.push_back(format_seconds(answer.epoch_seconds));
-    if (simulated) cells.push_back(answer.simulated ? format_rate(answer.simulated->samples_per_s, answer.simulated->ci95_samples_per_s) : "-");
     if (simulated && !measured) cells.push_back(answer.simulated ? format_seconds(answer.simulated->stall_p99_seconds) : "-");
     if (measured) add_measured(answer, cells);
     cells.push_back(measured ? marked_letter(answer) : binding_text(answer));
@@ -196,7 +193,7 @@ std::string answers_table(const WhatIfResult& result, std::size_t width) {
   }
   std::string text = table.text(width);
   if (std::ranges::any_of(answers, &WhatIfAnswer::too_close))
-    text += paragraph("  ? ", "inconclusive: the lowest rate's interval overlaps another's", width);
+    text += paragraph("  ? ", "inconclusive: another bottleneck cannot be ruled out", width);
   if (std::ranges::any_of(answers, &WhatIfAnswer::far_extrapolated)) text += paragraph("  ~ ", report::far_extrapolated_text(), width);
   if (std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.measured && !answer.measured->verdict_right; }))
     text += paragraph("  ! ", "another resource bound than was predicted", width);

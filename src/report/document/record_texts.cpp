@@ -43,7 +43,7 @@ std::string change_text(const WhatIfChange& change) {
     if (change.storage_scope == "shared") parts.emplace_back("shared storage");
     if (change.network_bytes_per_s) parts.push_back(format_bytes_per_second(*change.network_bytes_per_s) + " network");
   }
-  return parts.empty() ? "unchanged, by the rates" : fmt::format("{}", fmt::join(parts, ", "));
+  return parts.empty() ? "unchanged" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string partition_text(const WhatIfChange& change) {

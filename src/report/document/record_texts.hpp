@@ -15,7 +15,7 @@ namespace dsanalyze::report {
 
 // What a what-if says, in words: the same in every view.
 
-/// "cache 75 %, 48 cores"; "unchanged, by the rates" where nothing changes.
+/// "cache 75 %, 48 cores"; "unchanged" where nothing changes.
 std::string change_text(const WhatIfChange& change);
 /// "locality, balanced from storage": how its servers part the dataset.
 std::string partition_text(const WhatIfChange& change);

@@ -78,10 +78,7 @@ std::vector<AnswerColumn> answer_columns(const WhatIfResult& result) {
     columns.push_back(
         {{"each server"}, [](Answer answer) { return answer.servers ? format_number(answer.servers->samples_per_s_each) : std::string("-"); }});
   if (any(result, [](Answer answer) { return answer.simulated.has_value(); })) {
-    columns.push_back({{"simulated"}, [](Answer answer) {
-                         return answer.simulated ? format_rate(answer.simulated->samples_per_s, answer.simulated->ci95_samples_per_s)
-                                                 : std::string("-");
-                       }});
+    columns.push_back({{"min(F, P, G)"}, [](Answer answer) { return format_number(lowest_rate(answer)); }});
     columns.push_back({{"99 % of waits under"},
                        [](Answer answer) { return answer.simulated ? format_seconds(answer.simulated->stall_p99_seconds) : std::string("-"); }});
   }
@@ -106,8 +103,7 @@ Chart answers_chart(const WhatIfResult& result) {
   chart.title = "samples/s of each answer with its 95 % interval";
   chart.kind = Chart::Kind::points;
   chart.x_label = "samples/s";
-  Chart::Series predicted{"closed form", "result", {}, Chart::Series::Line::none}, simulated{"simulated", "cache", {}, Chart::Series::Line::none},
-      measured{"measured", "prep", {}, Chart::Series::Line::none};
+  Chart::Series predicted{"predicted", "result", {}, Chart::Series::Line::none}, measured{"measured", "prep", {}, Chart::Series::Line::none};
   for (std::size_t at = 0; at < std::min(result.answers.size(), most_in_chart); ++at) {
     const WhatIfAnswer& answer = result.answers[at];
     chart.categories.push_back(change_text(answer.change));
@@ -116,10 +112,9 @@ Chart answers_chart(const WhatIfResult& result) {
       series.points.push_back({row, rate.samples_per_s, rate.ci95_samples_per_s.low, rate.ci95_samples_per_s.high});
     };
     add(predicted, answer);
-    if (answer.simulated) add(simulated, *answer.simulated);
     if (answer.measured) add(measured, *answer.measured);
   }
-  for (Chart::Series* series : {&predicted, &simulated, &measured})
+  for (Chart::Series* series : {&predicted, &measured})
     if (!series->points.empty()) chart.series.push_back(std::move(*series));
   return chart;
 }
@@ -136,8 +131,7 @@ Section answers_section(const WhatIfResult& result) {
     table.add(cells);
   }
   std::string text = "Rates with 95 % intervals; the lowest of what fetch [F], prep [P] and the accelerators [G] can do is the bottleneck.";
-  if (any(result, [](const WhatIfAnswer& answer) { return answer.too_close; }))
-    text += " ? inconclusive: the lowest rate's interval overlaps another's.";
+  if (any(result, [](const WhatIfAnswer& answer) { return answer.too_close; })) text += " ? inconclusive: another bottleneck cannot be ruled out.";
   if (any(result, [](const WhatIfAnswer& answer) { return answer.far_extrapolated(); })) text += " ~ " + far_extrapolated_text() + ".";
   if (result.answers.size() > most_in_chart) text += fmt::format(" The chart shows the first {}.", most_in_chart);
   section.blocks.emplace_back(Figure{"", text, {answers_chart(result)}, std::move(table)});
@@ -168,9 +162,9 @@ std::string headline(const WhatIfResult& result) {
     return fmt::format("{} the bottleneck {}", words, binding_letter(answer));
   };
   if (result.answers.size() == 1)
-    return fmt::format("By the rates, training reaches {} samples/s: {}", format_number(base.samples_per_s), bottleneck(base));
+    return fmt::format("Training is predicted to reach {} samples/s: {}", format_number(base.samples_per_s), bottleneck(base));
   if (&best == &base || best.speedup <= 1)
-    return fmt::format("Nothing that was asked about is faster than the unchanged configuration: {} samples/s by the rates, {}",
+    return fmt::format("Nothing that was asked about is faster than the unchanged configuration: {} samples/s predicted, {}",
                        format_number(base.samples_per_s), bottleneck(base));
   return fmt::format("Best is {}: {} samples/s, {:.2f}x the unchanged configuration; then {}", change_text(best.change),
                      format_number(best.samples_per_s), best.speedup, bottleneck(best));
@@ -179,7 +173,7 @@ std::string headline(const WhatIfResult& result) {
 std::string how_sure(const WhatIfResult& result) {
   const WhatIfAnswer& base = result.answers.front();
   const WhatIfAnswer& best = best_of(result);
-  std::string text = fmt::format("{} samples/s unchanged, {} changed, both by the rates", format_rate(base.samples_per_s, base.ci95_samples_per_s),
+  std::string text = fmt::format("{} samples/s unchanged, {} changed, both predicted", format_rate(base.samples_per_s, base.ci95_samples_per_s),
                                  format_rate(best.samples_per_s, best.ci95_samples_per_s));
   const bool apart = best.ci95_samples_per_s.low > base.ci95_samples_per_s.high;
   text += apart ? "; their 95 % intervals do not overlap" : "; their 95 % intervals overlap, so that it is faster is not sure";
@@ -213,7 +207,6 @@ Section validation_section(const WhatIfResult& result) {
   section.blocks.emplace_back(Paragraph{fmt::format("{}: {}", begun(validation.outcome), validation.reason)});
   Table table{"errors of the predictions against what ran", {{"what", Align::left}, {"median"}, {"worst"}}};
   table.add({"predicted", format_share(validation.median_error), format_share(validation.worst_error)});
-  table.add({"by the closed form alone", format_share(validation.closed_form_median_error), format_share(validation.closed_form_worst_error)});
   table.add({"with the drift of the CPU left in", "-", format_share(validation.worst_error_as_profiled)});
   section.blocks.emplace_back(Figure{
       "",

@@ -95,12 +95,9 @@ std::vector<SweepLevel> levels_in(const SweepFactor& factor, const std::vector<W
 
 std::optional<SweepMap> whatif_sweep(const WhatIfResult& result) {
   const auto& answers = result.answers;
-  const bool simulated = std::ranges::all_of(answers, [](const WhatIfAnswer& answer) { return answer.simulated.has_value(); });
   Sweep sweep;
   for (const WhatIfAnswer& answer : answers) {
-    const double value = simulated ? answer.simulated->samples_per_s : answer.samples_per_s;
-    const std::string letter = simulated ? resource_letter(answer.simulated->bottleneck) : binding_letter(answer);
-    sweep.points.push_back({{}, value, format_number(value) + " " + letter});
+    sweep.points.push_back({{}, answer.samples_per_s, format_number(answer.samples_per_s) + " " + binding_letter(answer)});
   }
   for (const SweepFactor& factor : factors_of(result)) {
     const std::vector<SweepLevel> levels = levels_in(factor, answers);
@@ -108,7 +105,7 @@ std::optional<SweepMap> whatif_sweep(const WhatIfResult& result) {
     sweep.factors.emplace_back(factor.name);
     for (std::size_t at = 0; at < levels.size(); ++at) sweep.points[at].levels.push_back(levels[at]);
   }
-  return sweep_map(sweep, simulated ? "samples/s, simulated" : "samples/s");
+  return sweep_map(sweep, "samples/s");
 }
 
 }  // namespace dsanalyze::report

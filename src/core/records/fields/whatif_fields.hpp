@@ -46,14 +46,9 @@ struct Fields<StallShares> {
 template <>
 struct Fields<WhatIfAnswer::Simulated> {
   using R = WhatIfAnswer::Simulated;
-  static constexpr std::tuple list{field("samples_per_s", &R::samples_per_s),
-                                   field("ci95_samples_per_s", &R::ci95_samples_per_s).any_sign(),
-                                   field("stall_p50_seconds", &R::stall_p50_seconds),
-                                   field("stall_p99_seconds", &R::stall_p99_seconds),
+  static constexpr std::tuple list{field("stall_p50_seconds", &R::stall_p50_seconds), field("stall_p99_seconds", &R::stall_p99_seconds),
                                    field("stall_epoch_boundary_seconds", &R::stall_epoch_boundary_seconds),
-                                   field("first_batch_seconds", &R::first_batch_seconds),
-                                   field("bottleneck", &R::bottleneck).one_of(enum_names<Resource>),
-                                   field("too_close", &R::too_close)};
+                                   field("first_batch_seconds", &R::first_batch_seconds)};
 };
 
 template <>
@@ -64,7 +59,6 @@ struct Fields<WhatIfAnswer::Measured> {
                                    field("speed", &R::speed),
                                    field("error", &R::error).any_sign(),
                                    field("error_as_profiled", &R::error_as_profiled).any_sign(),
-                                   field("closed_form_error", &R::closed_form_error).any_sign(),
                                    field("covered", &R::covered),
                                    field("windows", &R::windows),
                                    field("void_windows", &R::void_windows),
@@ -125,8 +119,6 @@ struct Fields<WhatIfValidation> {
                                    field("not_measured", &R::not_measured),
                                    field("median_error", &R::median_error),
                                    field("worst_error", &R::worst_error),
-                                   field("closed_form_median_error", &R::closed_form_median_error),
-                                   field("closed_form_worst_error", &R::closed_form_worst_error),
                                    field("covered_share", &R::covered_share).in(0, 1),
                                    field("void_share", &R::void_share).in(0, 1),
                                    field("worst_error_as_profiled", &R::worst_error_as_profiled),

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "job_mix.hpp"
+#include "two_jobs.hpp"
 
 namespace dsanalyze {
 namespace {
