@@ -156,7 +156,7 @@ void advise_persistent(const ProfileResult& profile, const TrainingModel& model,
   const BetweenEpochsRecord& between = *profile.waits->between_epochs;
   const double epoch = static_cast<double>(*between.steps) * profile.waits->step_seconds + between.seconds;
   // The first batch is waited for all the same: all workers prepare theirs at a time.
-  const double first = model.workers * model.step_samples / now.prep;
+  const double first = model.workers * model.step_samples / now.delivered;
   const double waited = between.data_seconds + between.first_batch_seconds;
   const auto faster = [&](double part) { return epoch / (epoch - std::clamp(waited - part * first, 0.0, waited)); };
   constexpr double least_part = 0.5;
@@ -202,9 +202,9 @@ void advise_outside(const ProfileResult& profile, const TrainingModel& model, co
   const double steps = model.step_samples / left;
   const double error = (model.ci95_found.high - model.ci95_found.low) / 2 / model.found * waits.step_seconds / left;
   TrainingRates rates = now;
-  const bool prep_binds = rates.prep < steps;
-  rates.samples_per_s = std::min(rates.prep, steps);
-  rates.ci95 = {std::min(rates.ci95_prep.low, steps * (1 - std::min(error, 1.0))), std::min(rates.ci95_prep.high, steps * (1 + error))};
+  const bool prep_binds = rates.delivered < steps;
+  rates.samples_per_s = std::min(rates.delivered, steps);
+  rates.ci95 = {std::min(rates.ci95_delivered.low, steps * (1 - std::min(error, 1.0))), std::min(rates.ci95_delivered.high, steps * (1 + error))};
   if (rates.bottleneck != "cpu" && rates.bottleneck != "io") {
     rates.bottleneck = prep_binds ? "cpu" : "gpu";
     rates.detail = prep_binds ? "prep" : waits.data.seconds_per_step > waits.compute.seconds_per_step ? "delivery" : "accelerator";
@@ -228,11 +228,11 @@ void advise_prefetch(const ProfileResult& profile, const TrainingModel& model, c
   constexpr int most_ahead = 64;
   const LoaderRecord& loader = *profile.loader;
   const WaitsRecord& waits = *profile.waits;
-  if (model.workers == 0 || !loader.prefetch || *loader.prefetch >= most_ahead || now.prep < keeps_up * model.ingestion) return;
+  if (model.workers == 0 || !loader.prefetch || *loader.prefetch >= most_ahead || now.delivered < keeps_up * model.ingestion) return;
   if (waits.data_p99_seconds < bursts * waits.data.seconds_per_step || waits.data.seconds_per_step <= 0) return;
   TrainingRates even = now;
-  even.samples_per_s = even.ingestion;
-  even.ci95 = even.ci95_ingestion;
+  even.samples_per_s = even.ready;
+  even.ci95 = even.ci95_ready;
   GainRecord gain = gain_of(model, now, even, true);
   gain.speedup = even.samples_per_s / model.found;
   if (!worthwhile(model, gain)) return;

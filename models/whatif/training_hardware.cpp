@@ -68,7 +68,7 @@ RateModel hardware_model(const TrainingModel& training) {
   RateModel model;
   const double supplied = supply(storage.curve, training.ranks * prep.workers);
   // P was measured with the data in memory: reading it from there is in it.
-  model.rates = {found.ingestion, prep.rate, std::numeric_limits<double>::infinity(), supplied};
+  model.rates = {found.ready, prep.rate, std::numeric_limits<double>::infinity(), supplied};
   model.ingestion_error = training.ingestion_error;
   model.prep_error = prep.error;
   model.storage_error = storage.error;

@@ -83,13 +83,16 @@ struct TrainingChange {
 
 /// What it reaches.
 struct TrainingRates {
-  double prep = 0;  ///< P
+  double prep = 0;  ///< P, of data in memory: as it was measured, where it was
   Interval ci95_prep;
+  double delivered = 0;  ///< by the loader, while nothing trains
+  Interval ci95_delivered;
   double miss_fraction = 0;         ///< of the samples, those that come from storage in the long run
   double from_memory = 0;           ///< samples_per_s where none does
   std::optional<double> storage{};  ///< S
-  double ingestion = 0;             ///< what the steps could take if every batch were ready
-  Interval ci95_ingestion;
+  double ingestion = 0;             ///< G
+  double ready = 0;                 ///< what the training could take if every batch were ready: the hand-over is in it
+  Interval ci95_ready;
   double samples_per_s = 0;
   Interval ci95;
   std::string bottleneck;  ///< gpu, cpu, io

@@ -126,6 +126,29 @@ void require_possible(const TrainingModel& model, const TrainingChange& change) 
 
 Interval around(double value, double error) { return {value * std::max(1 - error, 0.0), value * (1 + error)}; }
 
+/// P as it was measured of so many workers; nothing where they have other cores.
+const TrainingModel::Point* drained_with(const TrainingModel& model, const Path& path) {
+  const auto point = std::ranges::find(model.prep, path.workers.count, &TrainingModel::Point::workers);
+  return point != model.prep.end() && path.cores.count == model.cores ? &*point : nullptr;
+}
+
+/// P and G, and what the loader and the training reach without each other.
+void take_stations(const TrainingModel& model, const Path& path, TrainingRates& rates) {
+  const double error = std::hypot(path.workers.cpu_seconds.error, model.run_error);
+  rates.delivered = run(path, path_seed, Pace::drains);
+  rates.ci95_delivered = around(rates.delivered, error);
+  Path in_memory = path;
+  in_memory.storage.miss_fraction = 0;
+  const TrainingModel::Point* const drained = drained_with(model, path);
+  rates.prep = drained != nullptr ? drained->samples_per_s : run(in_memory, path_seed, Pace::drains);
+  rates.ci95_prep = around(rates.prep, drained != nullptr ? std::hypot(drained->error, model.run_error) : error);
+  rates.ingestion = path.steps.samples * path.ranks / step_seconds(path.steps);
+  const double handed_over = path.workers.count > 0 ? path.handover.cpu_seconds + path.handover.other_seconds : 0;
+  const double step = path.steps.goes_ahead ? std::max(step_seconds(path.steps), handed_over) : step_seconds(path.steps) + handed_over;
+  rates.ready = path.steps.samples * path.ranks / step;
+  rates.ci95_ready = around(rates.ready, std::hypot(path.steps.seconds.error, model.run_error));
+}
+
 /// What storage supplies is known of the training as found alone.
 void limit_to_found(const TrainingModel& model, int workers, TrainingRates& rates) {
   if (workers <= model.workers) rates.samples_per_s = std::min(rates.samples_per_s, model.found);
@@ -165,18 +188,13 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   const double elsewhere = rates.samples_per_s * std::hypot(model.path.unexplained, model.run_error);
   rates.ci95 = {std::max(rates.samples_per_s - std::hypot(rates.samples_per_s - lowest, elsewhere), 0.0),
                 rates.samples_per_s + std::hypot(highest - rates.samples_per_s, elsewhere)};
-  rates.prep = run(path, path_seed, Pace::drains);
   rates.from_memory = rates.samples_per_s;
   if (path.storage.miss_fraction > 0) {
     Path in_memory = path;
     in_memory.storage.miss_fraction = 0;
     rates.from_memory *= run(in_memory, path_seed) / values.front();
   }
-  rates.ci95_prep = around(rates.prep, std::hypot(path.workers.cpu_seconds.error, model.run_error));
-  const double handed_over = path.workers.count > 0 ? path.handover.cpu_seconds + path.handover.other_seconds : 0;
-  const double step = path.steps.goes_ahead ? std::max(step_seconds(path.steps), handed_over) : step_seconds(path.steps) + handed_over;
-  rates.ingestion = path.steps.samples * path.ranks / step;
-  rates.ci95_ingestion = around(rates.ingestion, std::hypot(path.steps.seconds.error, model.run_error));
+  take_stations(model, path, rates);
   if (!path.storage.curve.empty())
     rates.storage = std::min(supply(path.storage.curve, path.ranks * std::max(path.workers.count, 1)), path.storage.most);
   bool clear = true;

@@ -101,6 +101,7 @@ class FromAProfile(ProgramTest):
 
     def test_typed_rates_cannot_be_run(self):
         self.assertIn("needs a profile", self.fails(2, "whatif", "--rates", "G=1,P=2,C=3,S=4", "--validate"))
+        self.assertIn("--simulate: is gone: ", self.fails(2, "whatif", self.path, "--simulate"))
         self.assertIn("--validate", self.fails(2, "whatif", self.path, "--time-budget", "10s"))
 
     def test_jobs_servers_batches_and_reads_are_asked_about(self):

@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <stdexcept>
+#include <string_view>
 
 #include "base/text/json_reader.hpp"
 #include "base/text/units.hpp"
@@ -29,6 +31,20 @@ void parse_words(CLI::App& app, std::vector<std::string> words) {
   }
 }
 
+/// Options that scripts may still pass, and what to do instead.
+struct Removed {
+  std::string_view command, name, instead;
+};
+constexpr std::array removed_options{
+    Removed{"whatif", "--simulate", "the samples of every answer of a profile are moved through the loader; leave it out"},
+    Removed{"whatif", "--model", "there is one model; leave it out"},
+};
+
+void refuse_removed(const std::string& command, const std::string& name) {
+  for (const Removed& removed : removed_options)
+    if (removed.command == command && removed.name == name) throw UsageError(fmt::format("{}: is gone: {}", name, removed.instead));
+}
+
 void refuse_extras(const std::vector<std::string>& extras, const std::vector<ActionEntry>& actions, const std::string& chosen,
                    const CommandEntry& entry) {
   const auto option = std::ranges::find_if(extras, [](const std::string& extra) { return extra.size() > 1 && extra.starts_with('-'); });
@@ -38,6 +54,7 @@ void refuse_extras(const std::vector<std::string>& extras, const std::vector<Act
       if (action.name.empty() || action.name == chosen)
         for (const Option* known : action.options) std::ranges::copy(names_of_option(*known), std::back_inserter(in_reach));
     const std::string name = option->substr(0, option->find('='));
+    refuse_removed(std::string(entry.name), name);
     throw UsageError(fmt::format("unknown option {}{}", name, did_you_mean(name, in_reach)));
   }
   if (extras.empty()) return;
