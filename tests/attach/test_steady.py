@@ -274,7 +274,7 @@ class Samples(unittest.TestCase):
     def sizes(self, count, handed=0, **facts):
         known = {'style': 'map', 'batch_size': 4, 'samples': 10, 'batches': 3, 'drop_last': False}
         iteration = types.SimpleNamespace(record=iterations.Record(dict(known, **facts), None, Loader), thread=1, handed=handed, samples_of_last=len)
-        common = clocks.Common(iteration, False, False, None, None, None)
+        common = clocks.Common(iteration, False, False, None, None)
         return common.sizes and list(itertools.islice(common.sizes, count))
 
     def test_the_last_batch_has_what_is_left_of_the_samples(self):

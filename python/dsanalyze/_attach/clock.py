@@ -180,16 +180,14 @@ class Common:
     """A pass over a loader whose batches alone take part in steps, which is so nearly always: of these steps the clock's marks are all that is kept, and each
     costs a few microseconds."""
 
-    def __init__(self, iteration, by_request, counts, fetch, samples_of, kept):
-        """`by_request`: each request ends a step. `counts`: its steps are counted, and no clock is read. `fetch`, `samples_of` and `kept`: see
-        Engine.source()."""
+    def __init__(self, iteration, by_request, counts, fetch, samples_of):
+        """`by_request`: each request ends a step. `counts`: its steps are counted, and no clock is read. `fetch` and `samples_of`: see Engine.source()."""
         self.iteration = iteration
         self.thread = iteration.thread
         self.by_request = by_request and not counts
         self.counts = counts
         self.stepped = False  # An optimizer has, in a step that is counted.
         self.fetch = fetch
-        self.kept = kept if counts else None
         self.handed_before = iteration.handed
         self.sizes = _sizes_ahead(iteration) if samples_of is None else None
         self.samples_of = samples_of or iteration.samples_of_last

@@ -49,15 +49,7 @@ class Engine:
             if common.by_request:
                 self.clock.marks.append(-entered)
             if not self.is_due(entered):
-                kept = common.kept
-                if kept is None or not kept.at_hand:
-                    return self._next_common(common, iterator, entered)
-                common.stepped = False
-                iteration.handed += 1
-                batch, samples = kept.at_hand.popleft()
-                self.clock.samples.append(samples)
-                self.asks(now())
-                return batch
+                return self._next_common(common, iterator, entered)
             self._leave(to_go_on=False)
         return self._next_plain(iteration, iterator)
 
@@ -65,17 +57,14 @@ class Engine:
         """Whether something else than a step follows."""
         raise NotImplementedError
 
-    def asks(self, at):
-        """The script asks for a batch that lies at hand."""
-
     def fetch(self, iteration, iterator, role):
         """The batch itself."""
         return iteration.fetch(iterator)
 
     def source(self, iteration):
-        """For common steps: what fetches the batches, what says how many samples the last one has (None: the sampler, else the iteration), and the Replay that
-        they come from, if any. Nothing changes these before something else happens."""
-        return iteration.fetch, None, None
+        """For common steps: what fetches the batches, and what says how many samples the last one has (None: the sampler, else the iteration). Nothing changes
+        these before something else happens."""
+        return iteration.fetch, None
 
     def begin(self, iteration, entered):
         """A step begins with this request: returns its role, and when it began."""

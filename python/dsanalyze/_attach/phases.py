@@ -30,7 +30,6 @@ class Phases(Engine):
     def __init__(self, link, standstill):
         super().__init__(link, link.send)
         self.standstill = standstill
-        self.asks = standstill.goes_on
         self.modes = Modes(self.roles, self.note)
         self._remaining = 0
         self._validated = -2  # How many steps there were when the last validation began.
@@ -73,11 +72,21 @@ class Phases(Engine):
 
         replay = record.replay if self.modes.mode == 'synthetic' else None
         if replay is None and not iteration.replaced and not self.modes.replaces(record) and record.looked_at():
-            return waited_for, iteration.samples_of_last, None
+            return waited_for, iteration.samples_of_last
         if replay is None:
-            return fetch, lambda batch: self.samples(iteration, batch, primary), None
+            return fetch, lambda batch: self.samples(iteration, batch, primary)
         iteration.replaced = True
-        return fetch, lambda batch: replay.last_samples, replay
+
+        def kept(iterator):
+            if replay.at_hand:
+                try:
+                    standstill.goes_on(now())
+                    return replay.next()
+                except Exception as error:
+                    self.fault(error)
+            return fetch(iterator)
+
+        return kept, lambda batch: replay.last_samples
 
     def samples(self, iteration, batch, role):
         if role is not other and self.modes.replaces(iteration.record):
