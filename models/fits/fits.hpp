@@ -42,14 +42,14 @@ class FittedScaling {
   /// The error of (a rate measured on `from` cores) x factor(from, to), as a share of it. Where that rate is a point of the fit the product is X(to),
   /// and the points' errors say what X(to) is off by; elsewhere the rate's own `from_error` comes beside the factor's.
   [[nodiscard]] double scaled_error(double from, double to, double from_error) const;
-  /// (cores, what the law is multiplied by there), cores rising: measured over the law's. None for virtual cores.
-  [[nodiscard]] std::vector<std::pair<double, double>> corrections() const;
   /// The fits with one point lower and higher by its error, for each point that has one: what factor_error() and scaled_error() are made from.
   [[nodiscard]] std::vector<std::array<FittedScaling, 2>> moved_by_errors() const;
   [[nodiscard]] double most_measured() const;  ///< cores; infinite for virtual ones
 
  private:
   explicit FittedScaling(const ScalingLaw& law) : m_law(law) {}
+  /// (cores, what the law is multiplied by there), cores rising: measured over the law's. None for virtual cores.
+  [[nodiscard]] std::vector<std::pair<double, double>> corrections() const;
   /// What moving each point by its error makes of a value of the fit, as a share of it, in quadrature.
   template <typename Value>
   [[nodiscard]] double moved_error(const Value& value) const;

@@ -43,50 +43,30 @@ MissModel::MissModel(Facts facts) : m_facts(std::move(facts)) {
       m_sizes.push_back(static_cast<Bytes>(std::llround(std::lerp(quantiles[i], quantiles[i + 1], (j + 0.5) / sizes_a_quantile))));
 }
 
-MissModel::Form MissModel::form(std::uint32_t jobs) const {
+double MissModel::storage_share(double cached, std::uint32_t jobs) const {
+  cached = std::clamp(cached, 0.0, 1.0);
+  if (cached >= 1) return 0;
   const bool alone = jobs == 1;
   switch (m_facts.kind) {
     case CacheKind::none:
-      return Form::none;
+      return 1;
     case CacheKind::minio: {
       // Where no size or no cost is known, all samples are worth the same.
       const bool ranked = m_facts.cost.seconds(1) > 0 && std::ranges::any_of(m_sizes, [](Bytes bytes) { return bytes > 0; });
-      return ranked ? Form::cost_aware : Form::minio;
+      return ranked ? cost_aware_share(cached) : 1 - cached;
     }
     case CacheKind::lru:
-      if (alone && m_facts.order == OrderKind::random) return Form::lru;
+      if (alone && m_facts.order == OrderKind::random) return lru_misses(cached);
       break;
     case CacheKind::page_model_random:
-      if (alone && m_facts.order == OrderKind::random) return Form::random;
-      if (alone && m_facts.order == OrderKind::sequential) return Form::random_in_order;
+      if (alone && m_facts.order == OrderKind::random) return random_replacement_misses(cached);
+      if (alone && m_facts.order == OrderKind::sequential) return random_replacement_misses_in_order(cached);
       break;
     case CacheKind::page:
     case CacheKind::page_model_linux:
       break;
   }
-  return Form::replayed;
-}
-
-double MissModel::storage_share(double cached, std::uint32_t jobs) const {
-  cached = std::clamp(cached, 0.0, 1.0);
-  if (cached >= 1) return 0;
-  switch (form(jobs)) {
-    case Form::none:
-      return 1;
-    case Form::minio:
-      return 1 - cached;
-    case Form::cost_aware:
-      return cost_aware_share(cached);
-    case Form::lru:
-      return lru_misses(cached);
-    case Form::random:
-      return random_replacement_misses(cached);
-    case Form::random_in_order:
-      return random_replacement_misses_in_order(cached);
-    case Form::replayed:
-      break;
-  }
-  return cached <= 0 && jobs == 1 ? 1 : replayed_share(cached, jobs, 1);
+  return cached <= 0 && alone ? 1 : replayed_share(cached, jobs, 1);
 }
 
 double MissModel::cost_aware_share(double cached) const {

@@ -32,11 +32,6 @@ class MissModel {
   /// The share that one of several servers misses, whose cache has room for `cached` of the dataset and sees a random 1/servers of it, another one
   /// each epoch: by replaying, for caches without a closed form of it (core/page_cache_forms.hpp has the others').
   [[nodiscard]] double replayed_share_of_server(double cached, std::uint32_t servers) const;
-  /// How storage_share() answers between an empty and a full cache; `replayed` in steps of a thousandth of the dataset.
-  enum class Form { none, minio, cost_aware, lru, random, random_in_order, replayed };
-  [[nodiscard]] Form form(std::uint32_t jobs = 1) const;
-  /// Bytes of the samples that stand for the dataset's; with cost-aware admission only.
-  [[nodiscard]] const std::vector<Bytes>& sizes() const { return m_sizes; }
   [[nodiscard]] const Facts& facts() const { return m_facts; }
   /// As many hits as it holds items: what Eq 4 is about [DS-Analyzer, App. C.2].
   [[nodiscard]] bool is_minio() const { return m_facts.kind == CacheKind::minio && m_facts.admission == Admission::first; }
@@ -46,7 +41,7 @@ class MissModel {
   [[nodiscard]] double replayed_share(double cached, std::uint32_t jobs, std::uint32_t servers) const;
 
   Facts m_facts;
-  std::vector<Bytes> m_sizes;
+  std::vector<Bytes> m_sizes;  ///< of the samples that stand for the dataset's; with cost-aware admission only
   mutable std::map<std::tuple<double, std::uint32_t, std::uint32_t>, double> m_replayed;
 };
 

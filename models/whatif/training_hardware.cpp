@@ -33,7 +33,7 @@ MostPrep most_prep(const TrainingModel& from_memory, double cores) {
   return std::ranges::min(tried, {}, &MostPrep::error);
 }
 
-/// As far as a page's sliders and a search ask for them.
+/// As far as a search asks for them.
 std::vector<double> asked_cores(double measured) {
   std::vector<double> cores;
   for (const double factor : {0.25, 0.5, 1.0, 2.0, 4.0}) cores.push_back(factor * measured);

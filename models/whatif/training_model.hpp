@@ -138,8 +138,8 @@ std::optional<FixRecord> fix_of(const TrainingModel& model);
 bool gains_over_epochs(const ProfileResult& profile, const FixRecord& fix);
 
 /// The training as a configuration of one server whose loader has as many workers as reach the most of P, for what hardware would give:
-/// search_setups(), live_model(), report_curves(). P goes with cores as the drained path does; a sample's fetching and preparing overlap, as there
-/// are enough workers. Throws UsageError where the model lacks storage or the CPU time of the workers.
+/// search_setups(). P goes with cores as the drained path does; a sample's fetching and preparing overlap, as there are enough workers. Throws
+/// UsageError where the model lacks storage or the CPU time of the workers.
 RateModel hardware_model(const TrainingModel& model);
 
 /// "prep", "GPU", ...: a bottleneck of TrainingRates for people.

@@ -131,9 +131,9 @@ struct WhatIfQuestion {
 /// without locality, for other numbers of workers, for another order of reading, and for more than 100,000 combinations, 1,000 of a profile.
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question, const std::function<void(double done)>& progress = {});
 
-/// answer() along three factors, each alone: the share of the dataset in the cache from 0 to 1, the cores of prep from one to twice those that are
-/// there or would be enough, and the accelerators' speed from a quarter to four times. Where the model lacks the base of a factor (the number of
-/// cores, G), that curve is left out. The points where the configuration stands and where the factor crosses are among the points. Pure.
-ReportCurves report_curves(const RateModel& model);
+/// What answer() says of the profile, of dsanalyze's own loader or of a launched training, along each axis alone: at most 12 values, the one now among
+/// them. Workers and cores go up to four times those there are. Pure; as long as some 60 answers take. Throws UsageError where rate_model() or
+/// training_model() does.
+ReportCurves report_curves(const ProfileResult& profile);
 
 }  // namespace dsanalyze

@@ -1,237 +1,15 @@
-// The page's what-if: the closed forms of `dsanalyze whatif` (models/whatif/whatif.hpp), for one job on one server, and their sliders.
-// A model is what models/whatif/live_model.cpp writes. A position names the sliders that were moved ({cache_fraction: 0.5, cores: 8}), as `change` of the
-// record dsanalyze.whatif/1 does; what it does not name stays as measured.
+// The sliders of the page's what-if: DsanalyzeWhatIf.mount(element, live). Each walks the answers that `dsanalyze whatif` gave to one change alone when
+// the page was made; nothing is computed but ratios of two answers.
 (function () {
   'use strict';
 
-  // ---- The equations, each as in the file that is named.
-
-  // models/whatif/miss_model.cpp: which part of storage's time remains.
-  function costAwareShare(cache, cached) {
-    const samples = cache.sizes_bytes.map((bytes) => ({
-      bytes: bytes,
-      seconds: cache.seconds_per_request + cache.seconds_per_byte * bytes,
-      priority: bytes > 0 ? Math.fround(cache.seconds_per_request / bytes + cache.seconds_per_byte) : 0,
-    })).sort((a, b) => b.priority - a.priority);
-    let bytes = 0;
-    let seconds = 0;
-    for (const sample of samples) {
-      bytes += sample.bytes;
-      seconds += sample.seconds;
-    }
-    let room = Math.round(cached * bytes);
-    let held = 0;
-    for (let at = 0; at < samples.length;) {
-      const priority = samples[at].priority;
-      let groupBytes = 0;
-      let groupSeconds = 0;
-      for (; at < samples.length && samples[at].priority === priority; at += 1) {
-        if (samples[at].bytes === 0) continue;
-        groupBytes += samples[at].bytes;
-        groupSeconds += samples[at].seconds;
-      }
-      if (groupBytes > room) return Math.max(0, 1 - (held + groupSeconds * (room / groupBytes)) / seconds);
-      room -= groupBytes;
-      held += groupSeconds;
-    }
-    return Math.max(0, 1 - held / seconds);
-  }
-
-  // core/page_cache_forms.cpp: where f, positive at first, falls below 0 in (0, 1).
-  function root(f) {
-    let low = 0;
-    let high = 1;
-    for (let step = 0; step < 60; step += 1) {
-      const middle = (low + high) / 2;
-      if (f(middle) > 0) low = middle;
-      else high = middle;
-    }
-    return (low + high) / 2;
-  }
-
-  function storageShare(cache, fraction) {
-    if (fraction === null && cache.form === 'table') return cache.measured_storage_share;
-    const c = Math.min(1, Math.max(0, fraction === null ? cache.fraction : fraction));
-    if (c >= 1) return 0;
-    switch (cache.form) {
-      case 'none': return 1;
-      case 'cost_aware': return costAwareShare(cache, c);
-      case 'lru': return 1 - c - (1 - c) * Math.log1p(-c);
-      case 'random': return c === 0 ? 1 : 1 + c * Math.log1p(c * Math.expm1(-1 / c));
-      case 'random_in_order': return c === 0 ? 1 : root((m) => (m === 0 ? 1 : 1 - m - Math.exp(-m / c)));
-      // Replayed for each of the slider's values.
-      case 'table': return cache.storage_shares[Math.round(c * (cache.storage_shares.length - 1))];
-      default: return 1 - c;
-    }
-  }
-
-  // core/scaling.cpp and models/fits/fits.cpp: what so many cores do together, corrected at the measured points.
-  function effectiveCores(fit, threads) {
-    const host = fit.host_threads === null ? Infinity : fit.host_threads;
-    if (threads > host) return threads / host * effectiveCores(fit, host);
-    const physical = fit.physical_cores === null ? Infinity : fit.physical_cores;
-    const beyond = threads > physical ? fit.thread_share * (threads - physical) : 0;
-    return Math.min(threads, physical) + beyond;
-  }
-
-  function lawRate(fit, threads) {
-    const n = effectiveCores(fit, threads);
-    return fit.one_core * n / Math.max(1 + fit.contention * (n - 1) + fit.coherence * n * (n - 1), 1e-9);
-  }
-
-  function correction(points, cores) {
-    if (points.length === 0) return 1;
-    const last = points[points.length - 1];
-    if (cores <= points[0].cores) return points[0].factor;
-    if (cores >= last.cores) return last.factor;
-    const at = points.findIndex((point) => point.cores >= cores);
-    const below = points[at - 1];
-    const above = points[at];
-    const share = Math.log(cores / below.cores) / Math.log(above.cores / below.cores);
-    return below.factor * Math.pow(above.factor / below.factor, share);
-  }
-
-  function prepRate(fit, cores) {
-    const fitted = lawRate(fit, cores) * correction(fit.corrections, cores);
-    if (fit.corrections.length < 2) return fitted;
-    // Where the last cores measured brought less, no law that levels noise out makes more of them bring more.
-    const [before, last] = fit.corrections.slice(-2);
-    const lastRate = lawRate(fit, last.cores) * last.factor;
-    return cores > last.cores && lastRate < lawRate(fit, before.cores) * before.factor ? Math.min(fitted, lastRate) : fitted;
-  }
-
-  function prepFactor(fit, from, to) {
-    return prepRate(fit, to) / prepRate(fit, from);
-  }
-
-  // P on `to` cores, reckoned from P on `from`; where that is a point of the fit, it is the fit's rate, and its own error is not counted twice.
-  function scaledError(scaling, from, to, fromError) {
-    const moved = (value) => {
-      const here = value(scaling.fit);
-      let sum = 0;
-      for (const both of scaling.moved_by_errors) {
-        let most = 0;
-        for (const fit of [both.lower, both.higher])
-          if (fit.one_core > 0) most = Math.max(most, Math.abs(value(fit) / here - 1));
-        sum += most * most;
-      }
-      return Math.sqrt(sum);
-    };
-    const isPoint = scaling.fit.corrections.some((point) => Math.abs(point.cores - from) <= 1e-6 * from);
-    if (from === to) return fromError;
-    if (!isPoint) return Math.hypot(fromError, moved((fit) => prepFactor(fit, from, to)));
-    return moved((fit) => prepRate(fit, to));
-  }
-
-  // core/rates.cpp: F = 1 / (x/C + (1-x)/S)  [DS-Analyzer, Eq 4].
-  function fetchRate(hits, cacheRate, storageRate) {
-    return 1 / (hits / cacheRate + (1 - hits) / storageRate);
-  }
-
-  // models/whatif/whatif_evaluate.cpp: what an error of C or S makes of F, as a share of it.
-  function movedFetch(at, error) {
-    if (error <= 0) return 0;
-    const small = 1e-4;
-    const fetch = at(1);
-    return isFinite(fetch) ? (at(1 + small) - at(1 - small)) / (2 * small * fetch) * error : 0;
-  }
-
-  function withError(value, error) {
-    return { value: value, low: value * Math.max(0, 1 - error), high: value * (1 + error) };
-  }
-
-  function given(position, name) {
-    return position && position[name] !== undefined && position[name] !== null ? position[name] : null;
-  }
-
-  function evaluate(model, position) {
-    const errors = model.relative_errors;
-    const cores = given(position, 'cores');
-    let prep = model.P;
-    let prepError = errors.P;
-    if (cores !== null) {
-      prep *= prepFactor(model.prep_scaling.fit, model.cores, cores);
-      prepError = scaledError(model.prep_scaling, model.cores, cores, prepError);
-    }
-    let ingestion = model.G;
-    if (ingestion !== null) {
-      if (given(position, 'accelerator_speed') !== null) ingestion *= position.accelerator_speed;
-      if (given(position, 'accelerators') !== null) ingestion *= position.accelerators / model.accelerators;
-    }
-    let ingestionError = errors.G;
-    let transfer = model.H;
-    if (transfer !== null && given(position, 'accelerators') !== null) transfer *= position.accelerators / model.accelerators;
-    if (ingestion !== null && transfer !== null && transfer < ingestion) {
-      ingestion = transfer;
-      ingestionError = errors.H;
-    }
-    let storage = model.S;
-    if (given(position, 'storage_factor') !== null) storage *= position.storage_factor;
-    const cache = model.C === null ? Infinity : model.C;
-    const hits = 1 - storageShare(model.cache, given(position, 'cache_fraction'));
-    const fetch = fetchRate(hits, cache, storage);
-    const fetchError = Math.min(1, Math.hypot(
-      isFinite(cache) ? movedFetch((factor) => fetchRate(hits, cache * factor, storage), errors.C) : 0,
-      movedFetch((factor) => fetchRate(hits, cache, storage * factor), errors.S)));
-
-    // A tie goes to the accelerator first, then to prep: without a stall, nothing else is to blame.
-    const named = [];
-    if (ingestion !== null) named.push({ resource: 'gpu', rate: ingestion });
-    named.push({ resource: 'cpu', rate: prep }, { resource: 'io', rate: fetch });
-    named.sort((a, b) => a.rate - b.rate);
-
-    const estimates = { cpu: withError(prep, prepError), io: withError(fetch, fetchError) };
-    if (ingestion !== null) estimates.gpu = withError(ingestion, ingestionError);
-    const lowest = estimates[named[0].resource];
-    // An interval that begins at nothing is a rate that is not known, of one window for one: nothing is sure of it.
-    const close = (other) => lowest.low <= 0 || (lowest.low <= other.high && other.low <= lowest.high) || other.low <= 0;
-    const rivals = named.slice(1).filter((other) => close(estimates[other.resource]));
-    const ends = Object.values(estimates);
-    return {
-      samples_per_s: named[0].rate,
-      ci95_samples_per_s: { low: Math.min(...ends.map((e) => e.low)), high: Math.min(...ends.map((e) => e.high)) },
-      G: ingestion, P: prep, F: fetch, C: cache, S: storage,
-      bottleneck: named[0].resource,
-      next: (rivals.length > 0 ? rivals[0] : named[1]).resource,
-      extrapolation: extrapolation(model, position),
-      too_close: rivals.length > 0,
-      epoch_seconds: model.dataset.samples === null ? null : model.dataset.samples / named[0].rate,
-      stalls: ingestion === null ? null : stallShares(fetch, prep, ingestion),
-    };
-  }
-
-  // models/whatif/whatif_extrapolation.cpp: by which factor some resource goes beyond what was measured.
   const mostExtrapolation = 4;
-  function extrapolation(model, position) {
-    const high = model.prep_scaling.measured_cores_high;
-    const cores = given(position, 'cores');
-    const accelerators = given(position, 'accelerators');
-    return Math.max(1, given(position, 'storage_factor') || 1, cores === null || high === null ? 1 : cores / high,
-      (accelerators === null ? 1 : accelerators / model.accelerators) * (given(position, 'accelerator_speed') || 1));
-  }
-
-  function stallShares(fetch, prep, ingestion) {
-    const compute = 1 / ingestion;
-    const cached = 1 / Math.min(prep, ingestion);
-    const full = 1 / Math.min(fetch, prep, ingestion);
-    return { compute: compute / full, prep: (cached - compute) / full, fetch: (full - cached) / full };
-  }
-
-  function compute(model, position) {
-    const result = evaluate(model, position);
-    result.speedup = result.samples_per_s / evaluate(model, {}).samples_per_s;
-    return result;
-  }
 
   // ---- Words.
 
   // A decimal that reads back as the same number, without the noise of binary fractions: 35, not 35.00000000000001.
   function plain(value) {
     return String(Number(value.toPrecision(12)));
-  }
-
-  function percents(fraction) {
-    return plain(fraction * 100) + '%';
   }
 
   function roundNumber(value) {
@@ -253,71 +31,174 @@
     return roundNumber(Math.floor(minutes / 60)) + ' h ' + two(minutes % 60) + ' min';
   }
 
-  function scaled(value, step, units) {
-    let unit = 0;
-    for (; unit + 1 < units.length && Math.round(value) >= step; unit += 1) value /= step;
-    return roundNumber(value) + ' ' + units[unit];
-  }
-
-  const binds = {
-    gpu: 'the accelerators are the bottleneck [G]: data waits for them',
-    cpu: 'prep is the bottleneck [P]: decoding and augmenting on the CPU',
-    io: 'fetch is the bottleneck [F]: reading from storage and cache',
+  const resources = { gpu: 'the accelerators [G]', cpu: 'prep [P]', io: 'fetch [F]' };
+  const details = {
+    transfer: 'copies to the GPU [H]', latency: 'prep [P], which waits and hardly uses the CPU', cores: 'the cores, which prep and training share',
+    delivery: 'taking batches over', outside: 'what lies outside of the steps', storage: 'storage [S]',
   };
-  const resources = { gpu: 'the accelerators', cpu: 'prep', io: 'fetch' };
+  const bottleneck = (answer) => details[answer.bottleneck_detail] || resources[answer.bottleneck];
 
-  const sliderTexts = {
-    cache_fraction: {
-      label: 'Cache, of the dataset',
-      option: (value) => '--cache-size ' + percents(value),
-      text: (value, model) => plain(Math.round(value * 1000) / 10) + ' %' +
-        (model.dataset.bytes === null ? '' : ' (' + scaled(value * model.dataset.bytes, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']) + ')'),
-    },
-    cores: {
-      label: 'CPU cores for prep',
-      option: (value) => '--cores ' + plain(value),
-      text: (value) => plain(value) + (value === 1 ? ' core' : ' cores'),
-    },
-    accelerator_speed: {
-      label: 'Speed of an accelerator',
-      option: (value) => '--accelerator-speed ' + plain(value) + 'x',
-      text: (value) => plain(value) + 'x',
-    },
-    accelerators: {
-      label: 'Number of accelerators',
-      option: (value) => '--accelerators ' + plain(value),
-      text: (value) => plain(value),
-    },
-    storage_factor: {
-      label: 'Storage speed',
-      option: (value) => '--storage ' + plain(value) + 'x',
-      text: (value, model) => plain(value) + 'x' +
-        (model.storage_bytes_per_s === null ? '' : ' (' + scaled(value * model.storage_bytes_per_s, 1000, ['B/s', 'kB/s', 'MB/s', 'GB/s', 'TB/s']) + ')'),
-    },
+  const counted = (value, one) => plain(value) + ' ' + one + (value === 1 ? '' : 's');
+  const times = (value) => plain(value) + 'x';
+  const percents = (value) => plain(value * 100) + '%';
+  const axes = {
+    workers: { label: 'num_workers', text: (value) => counted(value, 'worker'), option: (value) => '--workers ' + plain(value) },
+    cores: { label: 'CPU cores', text: (value) => counted(value, 'core'), option: (value) => '--cores ' + plain(value) },
+    cache_fraction: { label: 'Cache, of the dataset', text: share, option: (value) => '--cache-size ' + percents(value) },
+    accelerator_speed: { label: 'Speed of an accelerator', text: times, option: (value) => '--accelerator-speed ' + times(value) },
+    storage_factor: { label: 'Storage speed', text: times, option: (value) => '--storage ' + times(value) },
   };
 
-  function commandLine(model, position) {
-    const options = model.sliders.filter((slider) => given(position, slider.name) !== null)
-      .map((slider) => sliderTexts[slider.name].option(position[slider.name]));
-    // All factors at once are one of the combinations that --all answers.
-    return [model.command, ...options, ...(options.length > 1 ? ['--all'] : [])].join(' ');
+  function sentence(now) {
+    const range = roundNumber(now.ci95_samples_per_s.low) + ' to ' + roundNumber(now.ci95_samples_per_s.high);
+    const change = Math.abs(now.speedup - 1) < 5e-4 ? 'as without a change' : plain(Number(now.speedup.toPrecision(3))) + ' times that without the change';
+    const epoch = now.epoch_seconds === null ? '' : ', ' + duration(now.epoch_seconds) + ' an epoch';
+    const end = now.too_close ? ', which is inconclusive: the intervals overlap.' : '.';
+    const sides = now.G === null ? ' The accelerators’ rate is not known: this is what the data side can feed.' : '';
+    return roundNumber(now.samples_per_s) + ' samples/s (95 %: ' + range + '), ' + change + epoch + '. The bottleneck is ' + bottleneck(now) + end + sides;
   }
 
-  function sentence(result) {
-    const range = roundNumber(result.ci95_samples_per_s.low) + ' to ' + roundNumber(result.ci95_samples_per_s.high);
-    const change = Math.abs(result.speedup - 1) < 5e-4 ? 'as fast as by the profile’s rates' : plain(Number(result.speedup.toPrecision(3))) + ' times as fast as by the profile’s rates';
-    const epoch = result.epoch_seconds === null ? '' : ', ' + duration(result.epoch_seconds) + ' an epoch';
-    const close = result.too_close
-      ? 'The bottleneck is inconclusive: ' + resources[result.bottleneck] + ' or ' + resources[result.next] + '.'
-      : 'Here ' + binds[result.bottleneck] + '; after it, ' + resources[result.next] + '.';
-    const sides = result.G === null ? ' The accelerators’ rate is not known: this is what the data side can feed.' : '';
-    return roundNumber(result.samples_per_s) + ' samples/s (95 %: ' + range + '), ' + change + epoch + '. ' + close + sides;
+  // ---- Parts of the page.
+
+  let mounted = 0;
+
+  function make(tag, attributes, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
   }
 
-  window.DsanalyzeWhatIf = {
-    compute: compute,
-    mostExtrapolation: mostExtrapolation,
-    commandLine: commandLine,
-    words: { sentence: sentence, share: share, duration: duration, number: roundNumber, resources: resources, sliders: sliderTexts },
-  };
+  function sliderRow(axis, id, moved) {
+    const words = axes[axis.name];
+    const start = axis.answers.findIndex((answer) => answer.x === axis.now);
+    const input = make('input', {
+      type: 'range', id: id, min: '0', max: String(axis.answers.length - 1), step: '1', value: String(start), 'data-slider': axis.name, autocomplete: 'off',
+    });
+    const output = make('output', { for: id });
+    const row = { element: make('div', { class: 'whatif-row' }, make('label', { for: id }, words.label), input, output) };
+    row.show = () => {
+      const text = words.text(axis.answers[Number(input.value)].x) + (Number(input.value) === start ? ', as profiled' : '');
+      output.textContent = text;
+      input.setAttribute('aria-valuetext', text);
+    };
+    row.reset = () => {
+      input.value = String(start);
+      row.show();
+    };
+    input.addEventListener('input', () => {
+      row.show();
+      const answer = axis.answers[Number(input.value)];
+      moved(row, Number(input.value) === start ? {} : { [axis.name]: answer.x }, answer);
+    });
+    row.show();
+    return row;
+  }
+
+  const parts = [['compute', 'Compute'], ['prep', 'Prep stall'], ['fetch', 'Fetch stall']];
+
+  // An epoch's parts, side by side, with what they are.
+  function epochBar() {
+    const pieces = parts.map(([name]) => make('span', { class: name }));
+    const shares = parts.map(() => make('strong'));
+    const bar = make('div', { class: 'bar', 'aria-hidden': 'true' }, ...pieces);
+    const legend = make('ul', { class: 'legend' }, ...parts.map(([name, label], at) =>
+      make('li', {}, make('span', { class: 'key ' + name, 'aria-hidden': 'true' }), label + ' ', shares[at])));
+    const element = make('div', { class: 'epoch' }, bar, legend);
+    const show = (stalls) => {
+      element.hidden = stalls === null;
+      if (stalls === null) return;
+      parts.forEach(([name], at) => {
+        pieces[at].style.width = Math.max(0, stalls[name] * 100) + '%';
+        shares[at].textContent = share(stalls[name]);
+      });
+    };
+    return { element: element, show: show };
+  }
+
+  function rows(base, now) {
+    const number = (value) => (value === null ? 'not known' : roundNumber(value));
+    const factor = (before, after) => (before === null || after === null ? '' : (after / before).toFixed(2) + 'x');
+    const points = (before, after) => {
+      const text = ((after - before) * 100).toFixed(1);
+      return Number(text) === 0 ? 'none' : (after > before ? '+' : '') + text + ' points';
+    };
+    const rate = (label, name) => [label, number(base[name]), number(now[name]), factor(base[name], now[name])];
+    const list = [
+      rate('Samples/s', 'samples_per_s'),
+      ['Time of an epoch', duration(base.epoch_seconds), duration(now.epoch_seconds), factor(base.epoch_seconds, now.epoch_seconds)],
+      ['The bottleneck', bottleneck(base), bottleneck(now), bottleneck(base) === bottleneck(now) ? 'the same' : 'another'],
+      rate('G: accelerators, samples/s', 'G'),
+      rate('P: prep, samples/s', 'P'),
+      rate('F: fetch, samples/s', 'F'),
+    ];
+    if (now.stalls === null) return list;
+    for (const [name, label] of parts) list.push([label + ', of an epoch', share(base.stalls[name]), share(now.stalls[name]), points(base.stalls[name], now.stalls[name])]);
+    return list;
+  }
+
+  function comparison(base) {
+    const body = make('tbody');
+    const columns = ['Unchanged', 'With the slider', 'Change'].map((text) => make('th', { scope: 'col', class: 'number' }, text));
+    const head = make('tr', {}, make('td'), ...columns);
+    const title = 'Unchanged, and as the slider stands';
+    const table = make('div', { class: 'scroll', role: 'group', tabindex: '0', 'aria-label': title },
+      make('table', { class: 'whatif-table' }, make('caption', {}, title), make('thead', {}, head), body));
+    const cells = rows(base, base).map(([label]) => {
+      const row = [1, 2, 3].map(() => make('td', { class: 'number' }));
+      body.append(make('tr', {}, make('th', { scope: 'row' }, label), ...row));
+      return row;
+    });
+    const show = (now) => rows(base, now).forEach(([, ...texts], at) => texts.forEach((text, column) => { cells[at][column].textContent = text; }));
+    return { element: table, show: show };
+  }
+
+  function mount(element, live) {
+    mounted += 1;
+    const prefix = 'whatif-' + mounted + '-';
+    const result = make('p', { class: 'whatif-result' });
+    const status = make('p', { class: 'whatif-status', role: 'status' });
+    const remark = make('p', { class: 'whatif-remark' });
+    const command = make('code', { class: 'whatif-command' });
+    const bar = epochBar();
+    const table = comparison(live.base);
+    let announcement = 0;
+
+    const show = (position, answer) => {
+      const now = { ...answer, speedup: answer.samples_per_s / live.base.samples_per_s };
+      result.textContent = sentence(now);
+      remark.textContent = now.extrapolation > mostExtrapolation
+        ? 'A resource is more than ' + mostExtrapolation + ' times what was measured: this is an estimate, never certain.' : '';
+      command.textContent = [live.command, ...Object.entries(position).map(([name, value]) => axes[name].option(value))].join(' ');
+      bar.show(now.stalls);
+      table.show(now);
+      element.dispatchEvent(new CustomEvent('whatif', { detail: { position: position, result: now } }));
+    };
+    const moved = (row, position, answer) => {
+      sliders.filter((other) => other !== row).forEach((other) => other.reset());
+      show(position, answer);
+      // Read aloud once the slider rests, not at each step.
+      window.clearTimeout(announcement);
+      announcement = window.setTimeout(() => { status.textContent = result.textContent; }, 400);
+    };
+
+    const answered = live.axes.filter((axis) => axis.points.length > 0).map((axis) => ({
+      ...axis, answers: axis.points.map((point) => Object.fromEntries(live.columns.map((name, at) => [name, point[at]]))),
+    }));
+    const sliders = answered.map((axis) => sliderRow(axis, prefix + axis.name, moved));
+    const absent = live.axes.filter((axis) => axis.points.length === 0).map((axis) =>
+      make('p', { class: 'whatif-absent muted' }, make('strong', {}, axes[axis.name].label + ': '), axis.why_absent));
+    const reset = make('button', { type: 'button', class: 'whatif-reset' }, 'Back to as profiled');
+    reset.addEventListener('click', () => moved(null, {}, live.base));
+    const legend = make('legend', {}, 'Move what you could change');
+    element.replaceChildren(
+      make('fieldset', { class: 'whatif-sliders' }, legend, ...sliders.map((slider) => slider.element), ...absent, reset),
+      result, bar.element, status, remark, table.element,
+      make('p', { class: 'whatif-note muted' },
+        'Answered by dsanalyze whatif when this page was made, one change at a time; between the points nothing is computed. For combinations, add --all.'),
+      make('p', { class: 'whatif-note muted' }, 'The same answer in a terminal: ', command));
+    show({}, live.base);
+  }
+
+  window.DsanalyzeWhatIf = { mount: mount };
 }());

@@ -47,8 +47,8 @@ std::string console_summary(const DoctorResult& result, const ConsoleStyle& styl
 struct ReportInput {
   std::string label;  ///< what tells it from the others: its file's name
   std::variant<ProfileResult, WhatIfResult, SimulateResult, DoctorResult, GateResult> record;
-  ReportCurves curves;     ///< of a profile
-  std::string live_model;  ///< of a profile: a JSON object for the page's sliders; empty: none
+  ReportCurves curves;         ///< of a profile
+  std::string whatif_command;  ///< of a profile: "dsanalyze whatif FILE", to which its page adds an option
 };
 
 /// GitHub-flavoured Markdown. Several profiles stand side by side, others one after another. Whatever names hold, no markup comes of them.

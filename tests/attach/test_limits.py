@@ -62,9 +62,8 @@ class Limits(ProgramTest):
         page = self.folder / 'page.html'
         subprocess.run([program, 'report', self.saved, '-o', page], capture_output=True, env=self.environment, check=True)
         live, = json.loads(page.read_text().split('id="record">')[1].split('</script>')[0])['live']
-        self.assertTrue(live['enough_workers'])
-        self.assertEqual({slider['name'] for slider in live['sliders'] if slider['values']},
-                         {'cache_fraction', 'cores', 'accelerator_speed', 'accelerators', 'storage_factor'})
+        self.assertEqual([axis['name'] for axis in live['axes'] if axis['points']],
+                         ['workers', 'cores', 'cache_fraction', 'accelerator_speed', 'storage_factor'])
 
 
 if __name__ == '__main__':

@@ -4,9 +4,11 @@ import copy
 import json
 import math
 import os
+import pathlib
 import subprocess
 
 PRINTER = os.environ.get("PRINT_RESULTS", "print_results")
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "results"
 INTERVAL = "ci95_samples_per_s"
 SIZES = [2000 + 4 * i ** 2.4 + 900 * i for i in range(101)]
 # What HTML, scripts and terminals would trip over, each with a mark of its own: window.hacked must stay unset.
@@ -82,8 +84,8 @@ def hostile():
     return record
 
 
-def equation_kinds():
-    """By name: what the equations and the page's sliders depend on."""
+def sliding_kinds():
+    """By name: what the answers behind the page's sliders depend on."""
     base = full()
     one_count = copy.deepcopy(base)
     one_count["curves"]["P_by_cores"] = []
@@ -96,6 +98,8 @@ def equation_kinds():
     balanced["rates"].update(G=rate(10_000, 0.05), P=rate(10_000, 0.05), F={**rate(10_000, 0.05), "cache_fraction": 0.5})
     unsure_third = copy.deepcopy(base)  # fetch lies above accelerators and prep, and may yet be the lowest
     unsure_third["rates"].update(G=rate(10_000, 0.01), P=rate(10_500, 0.01), S=rate(7200, 0.2))
+    without_storage = json.loads((EXAMPLES / "prep.json").read_text())
+    without_storage["rates"]["S"] = None
     one_window = copy.deepcopy(base)
     one_window["rates"]["P"].update(windows=1, **{INTERVAL: {"low": 10_208, "high": 10_208}})
     return {
@@ -115,6 +119,8 @@ def equation_kinds():
         "no-accelerator": no_accelerator,
         "no-cores": no_cores,
         "balanced": balanced,
+        "launched": json.loads((EXAMPLES / "prep.json").read_text()),
+        "launched-without-storage": without_storage,
     }
 
 
@@ -140,5 +146,5 @@ def hostile_examination():
 
 
 def all_kinds():
-    return {**equation_kinds(), "hostile": hostile(), "least": sample("least_profile"), **swept_profiles(), "whatif": sample("whatif"),
+    return {**sliding_kinds(), "hostile": hostile(), "least": sample("least_profile"), **swept_profiles(), "whatif": sample("whatif"),
             "simulate": sample("simulate"), "doctor": sample("doctor"), "gate": sample("gate"), "hostile-doctor": hostile_examination()}

@@ -40,7 +40,7 @@ class Keyboard(pages.SamplePageTest):
     def test_arrow_keys_move_the_sliders(self):
         self.open("minio")
         count = self.browser.run("return document.querySelectorAll('#whatif input[type=range]').length;")
-        self.assertEqual(count, 5)
+        self.assertEqual(count, 4)
         for at in range(count):
             slider = self.browser.driver.find_elements("css selector", "#whatif input[type=range]")[at]
             said = "return [arguments[0].value, arguments[0].getAttribute('aria-valuetext'), document.querySelector('.whatif-command').textContent];"

@@ -31,9 +31,27 @@ TEST_CASE("the page's record holds the result, its model and the charts, and the
   const nlohmann::json island = island_of(page);
   CHECK(island["results"][0]["schema"] == "dsanalyze.profile/1");
   CHECK(island["results"][0]["settings"]["seed"] == 0xffff'ffff'ffff'fffe);
-  CHECK(island["live"][0].contains("rates"));
+  const nlohmann::json live = island["live"][0];
+  CHECK(live["command"] == "dsanalyze whatif full.json");
+  CHECK(live["axes"][0]["name"] == "cache_fraction");
+  REQUIRE(live["axes"][0]["points"][2].size() == live["columns"].size());
+  CHECK(live["columns"][4] == "samples_per_s");
+  CHECK(live["axes"][0]["points"][2][4] == 10'208);
+  CHECK(live["base"]["samples_per_s"] == 7157);
   CHECK(island["charts"]["cache-curve"]["marks"].size() == 2);
   CHECK(says(page, "<script>{{record}}</script>"));
+}
+
+TEST_CASE("the curves of a launched training begin with that of its workers, without F where that is not known") {
+  const ReportInput input{"run.json", full_profile(), training_curves(), ""};
+  const std::string page = page_of(input);
+  const nlohmann::json island = island_of(page);
+  CHECK(island["charts"]["workers-curve"]["series"].size() == 3);
+  CHECK_FALSE(island["charts"].contains("storage-curve"));
+  CHECK(island["live"][0]["axes"][1]["why_absent"] == "--storage: what storage supplies is not in the profile");
+  const std::string section = page.substr(page.find("id=\"workers-curve\""), page.find("id=\"whatif\"") - page.find("id=\"workers-curve\""));
+  CHECK(says(section, "185 ± 5"));
+  CHECK_FALSE(says(section, "fetch [F]"));
 }
 
 TEST_CASE("every chart stands above a table that is there, and no two things have one id") {
@@ -120,7 +138,7 @@ TEST_CASE("names that hold markup end no element, in the text and in the record"
   profile.advice[0].text = hostile;
   profile.findings[0].message = hostile;
   profile.settings.workload = hostile;
-  input.live_model = R"({"command":"</script>"})";
+  input.whatif_command = "</script>";
   const std::string page = page_of(input);
   CHECK(all_of(page, "(<img)").empty());
   CHECK(all_of(page, "(<!--)").empty());

@@ -28,7 +28,7 @@ class ReportCommand final : public Command {
       throw UsageError(fmt::format("{} results are given; side by side at most {} can be read: leave some out", files.size(), most_results));
     if (context.options.output) refuse_overwriting(files, *context.options.output);
 
-    const std::vector<ReportInput> inputs = read_report_inputs(files);
+    const std::vector<ReportInput> inputs = read_report_inputs(files, format != "console" || context.options.json);
     Outcome outcome;
     if (context.options.json || format == "json") outcome.json = json_report(inputs);
     std::string document = format == "html"       ? html_report(inputs, report_assets())

@@ -10,8 +10,6 @@
 #include "base/system/files.hpp"
 #include "base/text/json_reader.hpp"
 #include "base/text/text.hpp"
-#include "models/whatif/live_model.hpp"
-#include "models/whatif/training_model.hpp"
 #include "models/whatif/whatif.hpp"
 
 namespace dsanalyze::cli {
@@ -40,13 +38,16 @@ JsonObject object_of(const std::string& text, const std::string& source) {
   return root;
 }
 
-ReportInput read_one(const std::filesystem::path& file, const std::string& label) {
+ReportInput read_one(const std::filesystem::path& file, const std::string& label, bool with_curves) {
   const std::string text = text_of(file);
   const std::string source = file.string();
   JsonObject root = object_of(text, source);
   const std::string schema = root.text("schema");
   const auto without_models = [&](auto record) { return ReportInput{label, std::move(record), {}, ""}; };
-  if (schema.starts_with("dsanalyze.profile/")) return report_input(label, source, profile_from_json(text, source));
+  if (schema.starts_with("dsanalyze.profile/")) {
+    ProfileResult profile = profile_from_json(text, source);
+    return with_curves ? report_input(label, source, std::move(profile)) : without_models(std::move(profile));
+  }
   if (schema.starts_with("dsanalyze.whatif/")) return without_models(whatif_from_json(text, source));
   if (schema.starts_with("dsanalyze.simulate/")) return without_models(simulate_from_json(text, source));
   if (schema.starts_with("dsanalyze.doctor/")) return without_models(doctor_from_json(text, source));
@@ -78,48 +79,23 @@ std::string label_of(const std::filesystem::path& file, const std::vector<std::f
 
 }  // namespace
 
-namespace {
-
-/// What its page's sliders and curves are made of.
-RateModel model_of(const ProfileResult& profile) { return profile.command.empty() ? rate_model(profile) : hardware_model(training_model(profile)); }
-
-}  // namespace
-
 ReportInput report_input(const std::string& label, const std::string& file, ProfileResult profile) {
-  ReportInput input{label, std::move(profile), {}, ""};
+  // A name that begins with "-" would be read as an option.
+  ReportInput input{label, std::move(profile), {}, "dsanalyze whatif " + shell_word(file.starts_with('-') ? "./" + file : file)};
   try {
-    input.curves = report_curves(model_of(std::get<ProfileResult>(input.record)));
-    input.live_model = live_model_json(std::get<ProfileResult>(input.record), file);
+    input.curves = report_curves(std::get<ProfileResult>(input.record));
   } catch (const std::exception&) {
     // Rates that the models refuse are no reason to leave out what was measured.
   }
   return input;
 }
 
-std::vector<ReportInput> read_report_inputs(const std::vector<std::filesystem::path>& files) {
+std::vector<ReportInput> read_report_inputs(const std::vector<std::filesystem::path>& files, bool with_curves) {
   std::vector<ReportInput> inputs;
   inputs.reserve(files.size());
-  for (const std::filesystem::path& file : files) inputs.push_back(read_one(file, label_of(file, files)));
+  for (const std::filesystem::path& file : files) inputs.push_back(read_one(file, label_of(file, files), with_curves));
   refuse_mixed_kinds(inputs);
   return inputs;
-}
-
-namespace {
-
-std::string whatif_command(const std::string& path) {
-  if (path.empty()) return "dsanalyze whatif";
-  // A name that begins with "-" would be read as an option.
-  return "dsanalyze whatif " + shell_word(path.front() == '-' ? "./" + path : path);
-}
-
-}  // namespace
-
-std::string live_model_json(const ProfileResult& profile, const std::string& path) {
-  try {
-    return to_json(live_model(model_of(profile), whatif_command(path)));
-  } catch (const UsageError&) {
-    return "";
-  }
 }
 
 }  // namespace dsanalyze::cli

@@ -31,12 +31,9 @@ std::shared_ptr<const DatasetIndex> open_emulated_dataset(const ProfileSettings&
 ReportInput report_input(const std::string& label, const std::string& file, ProfileResult profile);
 
 /// Reads records of any kind that can be reported, by their schema. Labels are the files' names, or their paths where names are the same. Throws
-/// Error for files that cannot be read and UsageError for those that hold something else, or results of several kinds.
-std::vector<ReportInput> read_report_inputs(const std::vector<std::filesystem::path>& files);
-
-/// What the HTML page's sliders need of one profile (models/live_model.hpp), as a JSON object; empty where it allows no what-if answers, for a rate
-/// is missing. `path` is where the profile lies, for the command line that the page shows; empty: the last profile.
-std::string live_model_json(const ProfileResult& profile, const std::string& path);
+/// Error for files that cannot be read and UsageError for those that hold something else, or results of several kinds. The curves of profiles take
+/// seconds where many workers are moved.
+std::vector<ReportInput> read_report_inputs(const std::vector<std::filesystem::path>& files, bool with_curves);
 
 /// reports/html and Chart.js, as they were when the program was built.
 HtmlAssets report_assets();

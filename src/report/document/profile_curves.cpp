@@ -6,41 +6,44 @@
 #include "core/records/rate_text.hpp"
 #include "profile_document.hpp"
 #include "profile_text.hpp"
+#include "record_texts.hpp"
 
 namespace dsanalyze::report {
 namespace {
 
-/// One of the curves: how its x is shown.
+/// How one of the curves is shown.
 struct CurveFactor {
+  std::string axis;  ///< ReportCurve::name
   std::string id, title, text, x_label, column;
-  std::optional<ReportCurve> ReportCurves::*curve;
-  double shown_as;  ///< x times this is shown
-  std::string unit;
-  std::string mark;  ///< at the crossing
+  double shown_as = 1;  ///< x times this is shown
+  std::string unit{};
 };
 
 std::string x_text(const CurveFactor& factor, double x) { return format_number(x * factor.shown_as) + factor.unit; }
 
 const ReportCurve* curve_of(const CurveFactor& factor, const ProfileView& view) {
-  if (view.curves == nullptr || !(view.curves->*factor.curve)) return nullptr;
-  const ReportCurve& curve = *(view.curves->*factor.curve);
-  return curve.points.empty() ? nullptr : &curve;
+  const auto curve = std::ranges::find(view.curves->axes, factor.axis, &ReportCurve::name);
+  return curve == view.curves->axes.end() || curve->points.empty() ? nullptr : &*curve;
 }
 
-std::string binding_words(const std::string& bottleneck) {
-  return bottleneck == "gpu" ? "accelerators [G]" : bottleneck == "cpu" ? "prep [P]" : "fetch [F]";
+bool knows_fetch(const ReportCurve& curve) {
+  return std::ranges::all_of(curve.points, [](const CurvePoint& point) { return point.fetch > 0; });
 }
 
 Table one_curves_table(const CurveFactor& factor, const ReportCurve& curve) {
   const bool with_ingestion = std::ranges::any_of(curve.points, [](const CurvePoint& point) { return point.ingestion.has_value(); });
-  Table table{factor.title + ", samples/s by the model", {{factor.column, Align::left}, {"training reaches"}, {"fetch [F]"}, {"prep [P]"}}};
+  const bool with_fetch = knows_fetch(curve);
+  Table table{factor.title + ", samples/s by the model", {{factor.column, Align::left}, {"training reaches"}}};
+  if (with_fetch) table.columns.push_back({"fetch [F]"});
+  table.columns.push_back({"prep [P]"});
   if (with_ingestion) table.columns.push_back({"accelerators [G]"});
   table.columns.push_back({"bottleneck", Align::left});
   for (const CurvePoint& point : curve.points) {
-    std::vector<std::string> cells{x_text(factor, point.x), format_rate(point.samples_per_s, point.ci95_samples_per_s), format_number(point.fetch),
-                                   format_number(point.prep)};
+    std::vector<std::string> cells{x_text(factor, point.x), format_rate(point.samples_per_s, point.ci95_samples_per_s)};
+    if (with_fetch) cells.push_back(format_number(point.fetch));
+    cells.push_back(format_number(point.prep));
     if (with_ingestion) cells.push_back(point.ingestion ? format_number(*point.ingestion) : "-");
-    cells.push_back(binding_words(point.bottleneck));
+    cells.push_back(resource_words(point.bottleneck) + " " + resource_letter(point.bottleneck));
     table.add(cells);
   }
   return table;
@@ -82,6 +85,7 @@ void add_lines(const CurveFactor& factor, const ReportCurve& curve, Chart& chart
     prep.points.push_back({x, point.prep});
     if (point.ingestion) ingestion.points.push_back({x, *point.ingestion});
   }
+  if (!knows_fetch(curve)) fetch.points.clear();
   // A limit that is many times higher than all else would press the lines that matter to the ground: it is cut at four times the highest rate
   // reached.
   const double highest = std::ranges::max_element(curve.points, {}, &CurvePoint::samples_per_s)->samples_per_s;
@@ -118,13 +122,18 @@ Section curve_section(const CurveFactor& factor, ProfileViews views) {
       chart.series.push_back(std::move(series));
     }
     if (views.size() == 1) chart.marks.push_back({curve->now * factor.shown_as, "now"});
-    if (curve->crossing) chart.marks.push_back({*curve->crossing * factor.shown_as, views.size() == 1 ? factor.mark : view.label});
+    if (curve->crossing) chart.marks.push_back({*curve->crossing * factor.shown_as, views.size() == 1 ? "enough" : view.label});
     if (!curve->crossing_text.empty()) section.blocks.emplace_back(Paragraph{whose + curve->crossing_text});
   }
   if (count == 0) return section;
   const bool alone = views.size() == 1;
-  section.blocks.emplace_back(
-      Figure{"", factor.text, {std::move(chart)}, alone ? one_curves_table(factor, *last) : several_curves_table(factor, views), Folding::folded});
+  section.blocks.emplace_back(Figure{"",
+                                     factor.text +
+                                         " All else stays as measured; dsanalyze whatif gives the same answers. Limits more than four times higher "
+                                         "are in the table alone.",
+                                     {std::move(chart)},
+                                     alone ? one_curves_table(factor, *last) : several_curves_table(factor, views),
+                                     Folding::folded});
   return section;
 }
 
@@ -152,30 +161,25 @@ void add_measured_cores(ProfileViews views, Section& section) {
 
 }  // namespace
 
-Section cache_curve_section(ProfileViews views) {
-  return curve_section(
-      {"cache-curve", "Throughput against cache size",
-       "What training would reach with another share of the dataset in the cache, everything else as measured: the lowest of fetch, prep and "
-       "accelerators [DS-Analyzer, Figure 16]. Limits more than four times higher are in the table alone.",
-       "share of the dataset in the cache, %", "cached", &ReportCurves::cache, 100, " %", "enough"},
-      views);
-}
-
-Section cores_curve_section(ProfileViews views) {
-  Section section = curve_section({"cores-curve", "Throughput against cores",
-                                   "What training would reach with another number of cores for prep; prep follows a scalability law through what was "
-                                   "measured [DS-Analyzer, Figure 4].",
-                                   "cores", "cores", &ReportCurves::cores, 1, "", "enough"},
-                                  views);
-  add_measured_cores(views, section);
-  return section;
-}
-
-Section accelerator_curve_section(ProfileViews views) {
-  return curve_section({"accelerator-curve", "Throughput against accelerator speed",
-                        "What training would reach with accelerators that are so many times as fast: beyond the mark they only wait longer.",
-                        "speed of the accelerators, times today's", "speed", &ReportCurves::accelerator_speed, 1, "x", "all that the data feeds"},
-                       views);
+std::vector<Section> curve_sections(ProfileViews views) {
+  const std::vector<CurveFactor> factors{
+      {"workers", "workers-curve", "Samples/s by num_workers", "What training would reach with other numbers of workers.", "workers of each rank",
+       "workers"},
+      {"cache_fraction", "cache-curve", "Throughput against cache size",
+       "What training would reach with another share of the dataset in the cache [DS-Analyzer, Figure 16].",
+       "share of the dataset in the cache, %", "cached", 100, " %"},
+      {"cores", "cores-curve", "Throughput against cores", "What training would reach with other numbers of cores [DS-Analyzer, Figure 4].", "cores",
+       "cores"},
+      {"accelerator_speed", "accelerator-curve", "Throughput against accelerator speed",
+       "What training would reach with accelerators that are so many times as fast.", "speed of the accelerators, times today's", "speed", 1, "x"},
+      {"storage_factor", "storage-curve", "Throughput against storage speed",
+       "What training would reach with storage that is so many times as fast.", "speed of the storage, times today's", "speed", 1, "x"}};
+  std::vector<Section> sections;
+  for (const CurveFactor& factor : factors) {
+    sections.push_back(curve_section(factor, views));
+    if (factor.axis == "cores") add_measured_cores(views, sections.back());
+  }
+  return sections;
 }
 
 }  // namespace dsanalyze::report

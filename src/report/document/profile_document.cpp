@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -130,28 +131,21 @@ Section findings_section(ProfileViews views) {
 
 Section live_section(ProfileViews views) {
   Section section{"whatif", "What if"};
-  for (const ProfileView& view : views)
-    if (view.live) {
-      const std::string begin = views.size() > 1 ? view.label + ": " : "";
-      if (view.profile->settings.jobs > 1)
-        section.blocks.emplace_back(Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} jobs, alone on this server.",
-                                                          begin, view.profile->settings.jobs),
-                                              Paragraph::Tone::muted});
-      else if (view.profile->settings.world > 1)
-        section.blocks.emplace_back(
-            Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} servers, alone.", begin, view.profile->settings.world),
-                      Paragraph::Tone::muted});
-      else if (!assumptions_of_models(*view.profile).empty())
-        section.blocks.emplace_back(Paragraph{begin + assumptions_of_models(*view.profile), Paragraph::Tone::muted});
-      section.blocks.emplace_back(LivePlace{view.number, views.size() > 1 ? view.label : ""});
-    } else if (!view.profile->command.empty() && view.profile->ingestion && view.profile->prep) {
-      section.blocks.emplace_back(Paragraph{
-          fmt::format(
-              "{}There are no sliders for this training, as the rates of its storage and memory were not measured (the findings say why). Ask "
-              "`dsanalyze whatif --workers 4,8 --cores 8 --accelerator-speed 2x` of its profile.",
-              views.size() > 1 ? view.label + ": " : ""),
-          Paragraph::Tone::muted});
-    }
+  for (const ProfileView& view : views) {
+    if (!view.curves->base) continue;
+    const std::string begin = views.size() > 1 ? view.label + ": " : "";
+    if (view.profile->settings.jobs > 1)
+      section.blocks.emplace_back(Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} jobs, alone on this server.",
+                                                        begin, view.profile->settings.jobs),
+                                            Paragraph::Tone::muted});
+    else if (view.profile->settings.world > 1)
+      section.blocks.emplace_back(
+          Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} servers, alone.", begin, view.profile->settings.world),
+                    Paragraph::Tone::muted});
+    else if (!assumptions_of_models(*view.profile).empty())
+      section.blocks.emplace_back(Paragraph{begin + assumptions_of_models(*view.profile), Paragraph::Tone::muted});
+    section.blocks.emplace_back(LivePlace{view.number, views.size() > 1 ? view.label : ""});
+  }
   return section;
 }
 
@@ -184,15 +178,13 @@ Document profile_document(ProfileViews views) {
   document.title = views.size() == 1 ? "dsanalyze: " + views.front().label : fmt::format("dsanalyze: {} results", views.size());
   document.subtitle = subtitle(views);
   document.sections.push_back(verdict_section(views));
-  for (const auto& make : {sweep_section,         waits_section,       rates_section,       stalls_section,
-                           advice_section,        cache_curve_section, cores_curve_section, accelerator_curve_section,
-                           live_section,          storage_section,     runs_section,        jobs_section,
-                           ranks_section,         training_section,    timeline_section,    operators_section,
-                           distributions_section, findings_section,    settings_section,    host_section,
-                           methods_section}) {
-    Section section = make(views);
-    if (!section.blocks.empty()) document.sections.push_back(std::move(section));
-  }
+  for (const auto& make : {sweep_section, waits_section, rates_section, stalls_section, advice_section}) document.sections.push_back(make(views));
+  std::ranges::move(curve_sections(views), std::back_inserter(document.sections));
+  for (const auto& make :
+       {live_section, storage_section, runs_section, jobs_section, ranks_section, training_section, timeline_section, operators_section,
+        distributions_section, findings_section, settings_section, host_section, methods_section})
+    document.sections.push_back(make(views));
+  std::erase_if(document.sections, [](const Section& section) { return section.blocks.empty(); });
   return document;
 }
 

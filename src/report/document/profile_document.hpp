@@ -17,8 +17,7 @@ namespace dsanalyze::report {
 struct ProfileView {
   std::string label;
   const ProfileResult* profile = nullptr;
-  const ReportCurves* curves = nullptr;  ///< may be none
-  bool live = false;                     ///< the page has sliders for it
+  const ReportCurves* curves = nullptr;
   std::size_t number = 0;                ///< among the report's results
 };
 using ProfileViews = std::span<const ProfileView>;
@@ -31,9 +30,8 @@ Document profile_document(ProfileViews views);
 Section verdict_section(ProfileViews views);
 Section waits_section(ProfileViews views);
 Section rates_section(ProfileViews views);
-Section cache_curve_section(ProfileViews views);
-Section cores_curve_section(ProfileViews views);
-Section accelerator_curve_section(ProfileViews views);
+/// One for each axis of the curves.
+std::vector<Section> curve_sections(ProfileViews views);
 Section storage_section(ProfileViews views);
 Section runs_section(ProfileViews views);
 Section jobs_section(ProfileViews views);

@@ -94,7 +94,7 @@ std::string trainer_name(const ProfileResult& result) { return result.host.accel
 
 std::string assumptions_of_models(const ProfileResult& result) {
   if (!result.loader) return "";
-  std::string text = "These figures are for as many workers as the training needs, and for the long run, in which data that fit are in memory.";
+  std::string text = "These figures are for the long run, in which data that fit are in memory.";
   if (const RunRecord* const full = result.run("full"); full != nullptr && full->samples_per_s > 0)
     text += fmt::format(" As found, with {}, the training reached {} samples/s.", workers_text(*result.loader), format_number(full->samples_per_s));
   return text;

@@ -70,10 +70,65 @@ std::string labels_json(std::span<const ReportInput> inputs) {
   return embedded(labels);
 }
 
+template <typename Value>
+Json or_null(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json if_known(double value) { return value > 0 ? Json(value) : Json(nullptr); }
+
+Json curve_point_json(const CurvePoint& point) {
+  Json stalls;
+  if (point.ingestion) stalls = {{"compute", point.stalls.compute}, {"prep", point.stalls.prep}, {"fetch", point.stalls.fetch}};
+  return {{"x", point.x},
+          {"G", or_null(point.ingestion)},
+          {"P", point.prep},
+          {"F", if_known(point.fetch)},
+          {"samples_per_s", point.samples_per_s},
+          {"ci95_samples_per_s", {{"low", point.ci95_samples_per_s.low}, {"high", point.ci95_samples_per_s.high}}},
+          {"epoch_seconds", if_known(point.epoch_seconds)},
+          {"bottleneck", point.bottleneck},
+          {"bottleneck_detail", point.detail},
+          {"too_close", point.too_close},
+          {"extrapolation", point.extrapolation},
+          {"stalls", std::move(stalls)}};
+}
+
+/// Its values alone: a page has many.
+Json curve_row_json(const CurvePoint& point) {
+  Json row = Json::array();
+  for (const Json& value : curve_point_json(point)) row.push_back(value);
+  return row;
+}
+
+Json axes_json(const ReportCurves& curves, Json (*json_of)(const CurvePoint& point)) {
+  Json axes = Json::array();
+  for (const ReportCurve& curve : curves.axes) {
+    Json points = Json::array();
+    for (const CurvePoint& point : curve.points) points.push_back(json_of(point));
+    axes.push_back({{"name", curve.name},
+                    {"now", curve.now},
+                    {"crossing", or_null(curve.crossing)},
+                    {"crossing_text", curve.crossing_text},
+                    {"why_absent", curve.why_absent},
+                    {"points", std::move(points)}});
+  }
+  return axes;
+}
+
+/// What the page's sliders look up of each result: null without answers. `columns` names the values of each point of an axis.
 std::string live_json(std::span<const ReportInput> inputs) {
-  std::string live;
-  for (const ReportInput& input : inputs) live += (live.empty() ? "" : ",") + (input.live_model.empty() ? std::string("null") : input.live_model);
-  return script_json(live);
+  Json live = Json::array();
+  for (const ReportInput& input : inputs) {
+    Json& of_one = live.emplace_back();
+    if (!input.curves.base) continue;
+    of_one = {{"command", input.whatif_command},
+              {"base", curve_point_json(*input.curves.base)},
+              {"columns", Json::array()},
+              {"axes", axes_json(input.curves, &curve_row_json)}};
+    for (const auto& value : of_one["base"].items()) of_one["columns"].push_back(value.key());
+  }
+  return embedded(live);
 }
 
 std::size_t left(std::size_t room, std::size_t taken) { return room - std::min(room, taken); }
@@ -123,7 +178,7 @@ std::string html_report(std::span<const ReportInput> inputs, const HtmlAssets& a
   const std::string sections = sections_within(document, left(page_room, scaffold + least_record));
   const std::size_t record_room = std::min(most_record_room, left(page_room, scaffold + sections.size()));
   const std::string island =
-      fmt::format(R"({{"labels":{},{},"live":[{}],"charts":{}}})", labels_json(inputs), records_json(records, record_room), live, charts);
+      fmt::format(R"({{"labels":{},{},"live":{},"charts":{}}})", labels_json(inputs), records_json(records, record_room), live, charts);
   const std::array<Part, 8> parts{{{"policy", assets.policy},
                                    {"title", html_text(shortened(document.title, report::longest_html_text))},
                                    {"style", assets.style},
@@ -135,31 +190,6 @@ std::string html_report(std::span<const ReportInput> inputs, const HtmlAssets& a
   return filled(assets.page, parts);
 }
 
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-template <typename Value>
-Json or_null(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json curve_json(const std::optional<ReportCurve>& curve, const char* x_name) {
-  if (!curve) return nullptr;
-  Json points = Json::array();
-  for (const CurvePoint& point : curve->points)
-    points.push_back({{x_name, point.x},
-                      {"G", or_null(point.ingestion)},
-                      {"P", point.prep},
-                      {"F", point.fetch},
-                      {"samples_per_s", point.samples_per_s},
-                      {"ci95_samples_per_s", {{"low", point.ci95_samples_per_s.low}, {"high", point.ci95_samples_per_s.high}}},
-                      {"bottleneck", point.bottleneck}});
-  return {{"now", curve->now}, {"crossing", or_null(curve->crossing)}, {"crossing_text", curve->crossing_text}, {"points", std::move(points)}};
-}
-
-}  // namespace
-
 std::string json_report(std::span<const ReportInput> inputs) {
   const ToolRecord tool = this_tool();
   Json document = {{"schema", "dsanalyze.report/1"},
@@ -169,10 +199,7 @@ std::string json_report(std::span<const ReportInput> inputs) {
     Json result = {{"label", input.label},
                    {"record", Json::parse(std::visit([](const auto& record) { return to_json(record); }, input.record))},
                    {"curves", nullptr}};
-    if (std::holds_alternative<ProfileResult>(input.record))
-      result["curves"] = {{"cache", curve_json(input.curves.cache, "cache_fraction")},
-                          {"cores", curve_json(input.curves.cores, "cores")},
-                          {"accelerator_speed", curve_json(input.curves.accelerator_speed, "accelerator_speed")}};
+    if (std::holds_alternative<ProfileResult>(input.record)) result["curves"] = axes_json(input.curves, &curve_point_json);
     document["results"].push_back(std::move(result));
   }
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
