@@ -131,8 +131,8 @@ struct WhatIfQuestion {
 /// without locality, for other numbers of workers, for another order of reading, and for more than 100,000 combinations, 1,000 of a profile.
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question, const std::function<void(double done)>& progress = {});
 
-/// What answer() says of the profile, of dsanalyze's own loader or of a launched training, along each axis alone: at most 12 values, the one now among
-/// them. Workers and cores go up to four times those there are. Pure; as long as some 60 answers take. Throws UsageError where rate_model() or
+/// What answer() says of the profile, of dsanalyze's own loader or of a launched training, along each axis alone: at most 12 values, among them the
+/// one now. Workers and cores go up to four times those there are. Pure; takes as long as 60 answers. Throws UsageError where rate_model() or
 /// training_model() does.
 ReportCurves report_curves(const ProfileResult& profile);
 
