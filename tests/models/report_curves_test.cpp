@@ -25,6 +25,8 @@ ProfileResult own_loader() {
   profile.fetch = rate_of(600, 6);
   profile.fetch->cache_fraction = 0.35;
   profile.host.cores = 8;
+  profile.settings.storage = profile.settings.prep = Seam::real;
+  profile.dataset.mean_sample_bytes = 1e5;
   profile.dataset.bytes = 1'000'000'000;
   profile.dataset.samples = 10'000;
   return profile;
