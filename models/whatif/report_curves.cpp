@@ -35,8 +35,8 @@ std::vector<double> whole_numbers(double most) {
 }
 
 CurveAxis workers_axis(const TrainingModel& model) {
-  const int most = std::min(static_cast<int>(most_extrapolation) * std::max({model.workers, model.prep.back().workers, 1}),
-                            most_moved_workers(model.path.found));
+  const int most =
+      std::min(static_cast<int>(most_extrapolation) * std::max({model.workers, model.prep.back().workers, 1}), most_moved_workers(model.path.found));
   CurveAxis axis{"workers",
                  {"workers"},
                  static_cast<double>(model.workers),
@@ -57,13 +57,17 @@ std::vector<CurveAxis> hardware_axes(double cores, double cache_fraction) {
            {"cores"},
            cores,
            whole_numbers(most_extrapolation * std::max(cores, 1.0)),
-           [](WhatIfQuestion& question, double value) { question.cores.push_back({value, std::nullopt}); },
+           [](WhatIfQuestion& question, double value) {
+             question.cores.push_back({value, std::nullopt});
+           },
            [](const WhatIfChange& change) { return change.cores; }},
           {"cache_fraction",
            {"cache"},
            cache_fraction,
            tenths,
-           [](WhatIfQuestion& question, double value) { question.cache_sizes.push_back({ByteAmount::Kind::fraction, 0, value}); },
+           [](WhatIfQuestion& question, double value) {
+             question.cache_sizes.push_back({ByteAmount::Kind::fraction, 0, value});
+           },
            [](const WhatIfChange& change) { return change.cache_fraction; }},
           {"accelerator_speed",
            {},
@@ -75,7 +79,9 @@ std::vector<CurveAxis> hardware_axes(double cores, double cache_fraction) {
            {},
            1,
            storage_factors,
-           [](WhatIfQuestion& question, double value) { question.storage.push_back({std::nullopt, value}); },
+           [](WhatIfQuestion& question, double value) {
+             question.storage.push_back({std::nullopt, value});
+           },
            [](const WhatIfChange& change) { return change.storage_factor; }}};
 }
 
@@ -152,8 +158,7 @@ ReportCurves report_curves(const ProfileResult& profile) {
     return curves_of(model, hardware_axes(model.cores.value_or(1), model.cache_fraction));
   }
   const TrainingModel model = training_model(profile);
-  const double cached =
-      model.storage ? static_cast<double>(model.storage->page_cache_bytes) / static_cast<double>(model.storage->dataset_bytes) : 0;
+  const double cached = model.storage ? static_cast<double>(model.storage->page_cache_bytes) / static_cast<double>(model.storage->dataset_bytes) : 0;
   std::vector<CurveAxis> axes = hardware_axes(model.cores, std::min(cached, 1.0));
   axes.insert(axes.begin(), workers_axis(model));
   return curves_of(model, axes);

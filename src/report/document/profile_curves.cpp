@@ -166,14 +166,14 @@ std::vector<Section> curve_sections(ProfileViews views) {
       {"workers", "workers-curve", "Samples/s by num_workers", "What training would reach with other numbers of workers.", "workers of each rank",
        "workers"},
       {"cache_fraction", "cache-curve", "Throughput against cache size",
-       "What training would reach with another share of the dataset in the cache [DS-Analyzer, Figure 16].",
-       "share of the dataset in the cache, %", "cached", 100, " %"},
+       "What training would reach with another share of the dataset in the cache [DS-Analyzer, Figure 16].", "share of the dataset in the cache, %",
+       "cached", 100, " %"},
       {"cores", "cores-curve", "Throughput against cores", "What training would reach with other numbers of cores [DS-Analyzer, Figure 4].", "cores",
        "cores"},
       {"accelerator_speed", "accelerator-curve", "Throughput against accelerator speed",
        "What training would reach with accelerators that are so many times as fast.", "speed of the accelerators, times today's", "speed", 1, "x"},
-      {"storage_factor", "storage-curve", "Throughput against storage speed",
-       "What training would reach with storage that is so many times as fast.", "speed of the storage, times today's", "speed", 1, "x"}};
+      {"storage_factor", "storage-curve", "Throughput against storage speed", "What training would reach with storage that is so many times as fast.",
+       "speed of the storage, times today's", "speed", 1, "x"}};
   std::vector<Section> sections;
   for (const CurveFactor& factor : factors) {
     sections.push_back(curve_section(factor, views));

@@ -135,9 +135,9 @@ Section live_section(ProfileViews views) {
     if (!view.curves->base) continue;
     const std::string begin = views.size() > 1 ? view.label + ": " : "";
     if (view.profile->settings.jobs > 1)
-      section.blocks.emplace_back(Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} jobs, alone on this server.",
-                                                        begin, view.profile->settings.jobs),
-                                            Paragraph::Tone::muted});
+      section.blocks.emplace_back(Paragraph{
+          fmt::format("{}the sliders and the predicted curves are of one of the {} jobs, alone on this server.", begin, view.profile->settings.jobs),
+          Paragraph::Tone::muted});
     else if (view.profile->settings.world > 1)
       section.blocks.emplace_back(
           Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} servers, alone.", begin, view.profile->settings.world),
@@ -180,9 +180,8 @@ Document profile_document(ProfileViews views) {
   document.sections.push_back(verdict_section(views));
   for (const auto& make : {sweep_section, waits_section, rates_section, stalls_section, advice_section}) document.sections.push_back(make(views));
   std::ranges::move(curve_sections(views), std::back_inserter(document.sections));
-  for (const auto& make :
-       {live_section, storage_section, runs_section, jobs_section, ranks_section, training_section, timeline_section, operators_section,
-        distributions_section, findings_section, settings_section, host_section, methods_section})
+  for (const auto& make : {live_section, storage_section, runs_section, jobs_section, ranks_section, training_section, timeline_section,
+                           operators_section, distributions_section, findings_section, settings_section, host_section, methods_section})
     document.sections.push_back(make(views));
   std::erase_if(document.sections, [](const Section& section) { return section.blocks.empty(); });
   return document;

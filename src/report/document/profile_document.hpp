@@ -18,7 +18,7 @@ struct ProfileView {
   std::string label;
   const ProfileResult* profile = nullptr;
   const ReportCurves* curves = nullptr;
-  std::size_t number = 0;                ///< among the report's results
+  std::size_t number = 0;  ///< among the report's results
 };
 using ProfileViews = std::span<const ProfileView>;
 

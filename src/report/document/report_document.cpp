@@ -36,8 +36,7 @@ struct MakeDocument {
 std::vector<ProfileView> profile_views(std::span<const ReportInput> inputs) {
   std::vector<ProfileView> views;
   for (std::size_t at = 0; at < inputs.size(); ++at)
-    if (const auto* profile = std::get_if<ProfileResult>(&inputs[at].record))
-      views.push_back({inputs[at].label, profile, &inputs[at].curves, at});
+    if (const auto* profile = std::get_if<ProfileResult>(&inputs[at].record)) views.push_back({inputs[at].label, profile, &inputs[at].curves, at});
   return views;
 }
 
