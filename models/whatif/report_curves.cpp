@@ -27,7 +27,9 @@ struct CurveAxis {
 /// 1, 2, 3, 4, 6, 8, 12 and so on: even on a logarithmic scale.
 std::vector<double> whole_numbers(double most) {
   std::vector<double> numbers{1};
-  for (double power = 2; power <= most; power *= 2) {
+  const int doublings = std::ilogb(std::max(most, 1.0));
+  for (int number = 1; number <= doublings; ++number) {
+    const double power = std::ldexp(1, number);
     numbers.push_back(power);
     if (1.5 * power <= most) numbers.push_back(1.5 * power);
   }

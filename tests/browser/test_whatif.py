@@ -9,7 +9,7 @@ import unittest
 import pages
 import records
 
-MOST_DIFFERENCE = 1e-9
+MOST_DIFFERENCE = 1e-6
 OPTIONS = {"workers": ("--workers", lambda value: f"{value:.12g}"), "cores": ("--cores", lambda value: f"{value:.12g}"),
            "cache_fraction": ("--cache-size", lambda value: f"{value * 100:.12g}%"), "accelerator_speed": ("--accelerator-speed", lambda value: f"{value:.12g}x"),
            "storage_factor": ("--storage", lambda value: f"{value:.12g}x")}

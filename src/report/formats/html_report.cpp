@@ -116,6 +116,13 @@ Json axes_json(const ReportCurves& curves, Json (*json_of)(const CurvePoint& poi
   return axes;
 }
 
+/// Seven digits of each number: a page shows three, and has room for few.
+void shorten_numbers(Json& value) {
+  if (value.is_number_float()) value = std::stod(fmt::format("{:.7g}", value.get<double>()));
+  if (value.is_structured())
+    for (Json& each : value) shorten_numbers(each);
+}
+
 /// What the page's sliders look up of each result: null without answers. `columns` names the values of each point of an axis.
 std::string live_json(std::span<const ReportInput> inputs) {
   Json live = Json::array();
@@ -128,6 +135,7 @@ std::string live_json(std::span<const ReportInput> inputs) {
               {"axes", axes_json(input.curves, &curve_row_json)}};
     for (const auto& value : of_one["base"].items()) of_one["columns"].push_back(value.key());
   }
+  shorten_numbers(live);
   return embedded(live);
 }
 
